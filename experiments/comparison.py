@@ -266,7 +266,7 @@ def _verdict(workload: str, setting: str, rows: Rows) -> list[str]:
 
 
 def readme_rows(results: Path, workloads: Sequence[str], setting: str = "B") -> list[str]:
-    """Return the rows of one of the README's tables, of W1 or of W2 and W3, from results/: worst absolute errors."""
+    """Return the rows of a table of docs/results.md, of W1 or of W2 and W3, from results/: worst absolute errors."""
     found = {workload: rows_of(read_csv(results / f"{workload}.csv")) for workload in workloads}
     older = frozenset().union(*(fingerprints.older(workload, results) for workload in workloads))
     first, printed, table = found[workloads[0]], expected(SETTINGS[setting][2]), []

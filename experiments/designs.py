@@ -18,9 +18,9 @@ from experiments.cells import call, write_markdown
 from experiments.frames import formatted, markdown, measured_kinds, write
 from experiments.protocols.boards import available
 from experiments.protocols.data import load
+from trigmech.answering import Answers
 from trigmech.evaluation import statistics
 from trigmech.planning.shares import Shares
-from trigmech.results import Answers
 
 Array = NDArray[np.float64]
 

@@ -51,8 +51,10 @@ SHOWN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("table_3_3", "figure_3_2", "search_table_3_3"), (THESIS,)),
     **dict.fromkeys(("curves", "ablations", "coverage"), BOTH),
     **dict.fromkeys(("coverage_tables", "consistent"), (DEFAULT, PURE_DEFAULT)),
+    "lights": (DEFAULT,),
     "small": (DEFAULT, SMOOTH),
     "targets": (DEFAULT, SMOOTH), "large": (DEFAULT,), "further": (DEFAULT,),
+    "answers": (DEFAULT, PURE_DEFAULT),
     "search": (THESIS, PURE_THESIS), "designs": (DEFAULT, SMOOTH), "parties": (DEFAULT, SMOOTH),
     "rates": (MINIMAX, *BOTH, THESIS, PURE_THESIS), "net": (PURE_SMOOTH, PURE_THESIS), "marginals": (PURE_DEFAULT,),
 }

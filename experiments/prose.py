@@ -284,6 +284,6 @@ def unmarked(text: str, others: Iterable[str] = ()) -> list[tuple[int, str, str]
 
 
 def pages_of(top: Path = HERE.parent) -> list[Path]:
-    """Return the pages whose sentences are held: README, SECURITY, that of the experiments, the documentation."""
-    return [top / "README.md", top / "SECURITY.md", top / "experiments" / "README.md",
+    """Return the pages whose sentences are held: README, SECURITY, the paper, the experiments', the documentation."""
+    return [top / "README.md", top / "SECURITY.md", top / "paper" / "paper.md", top / "experiments" / "README.md",
             *sorted((top / "docs").glob("*.md"))]

@@ -1,4 +1,4 @@
-"""Scatter plots of small tables beside synthetic ones: ``python -m paper_figures.small`` writes small.png here.
+"""Scatter plots of small tables beside synthetic ones: ``python -m paper_figures.small`` writes docs/images/small.png.
 
 The tables are scikit-learn's wine, diabetes and breast cancer sets, of 178, 442 and 569 rows; two columns of each are
 drawn, of a release of all columns at epsilon .5, 1, 3 and 10, delta = 1e-5, by a seeded generator.
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import trigmech as tm
 from experiments.small import DELTA, Sample
 
-FILE = Path(__file__).parent / "small.png"
+FILE = Path(__file__).parent.parent / "docs" / "images" / "small.png"
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
 PAIRS = {"sklearn wine": ("alcohol", "flavanoids"), "sklearn diabetes": ("bmi", "s5"),
          "sklearn breast_cancer": ("mean radius", "mean concavity")}

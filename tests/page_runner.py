@@ -33,8 +33,8 @@ def run_page(page):
     module = types.ModuleType("a_page")
     # Classes of a page need a module in which their annotations are looked up.
     sys.modules["a_page"] = module
-    # A page that says how to install begins outside the environment; readers of the others are in it.
-    active = SET_UP.search(text) is None
+    # A page that makes an environment begins outside it; readers of the others are in it.
+    active = "python3 -m venv" not in text
     for block in BLOCK.finditer(text):
         line = text[: block.start("text")].count("\n")
         if block["title"]:

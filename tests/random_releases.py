@@ -15,11 +15,11 @@ from trigmech import run as run_module
 from trigmech.domain import Domain
 from trigmech.errors import FitWarning, TrigmechError
 from trigmech.mechanisms.moment import minimax
+from trigmech.noisy_moments import NoisyMoments
 from trigmech.planning.shares import Shares
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
 from trigmech.report import page
-from trigmech.results import NoisyMoments
 from trigmech.workload import GaussianKernels, SecondMoments
 from trigmech.workload.tables import Marginals, Ranges
 

@@ -26,7 +26,7 @@ from sklearn.datasets import load_breast_cancer
 
 import trigmech as tm
 from trigmech import synthesis
-from trigmech.cli import demo
+from trigmech.cli import copies, demo
 from trigmech.cli import release as cli_release
 from trigmech.cli.app import app, main
 from trigmech.cli.given import given_of, shares_of
@@ -335,7 +335,7 @@ def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic
     status, said, _ = run("evaluate", "clinic.tm", "--against", "bare.csv", "--schema", "bare.toml", "--json")
     found = json.loads(said)
     assert found.pop("private") is True
-    for judged in ("verdict", "uses", "rows", "measures", "details"):
+    for judged in ("verdict", "uses", "rows", "measures", "details", "lights"):
         del found[judged]
     assert found.pop("how many of these queries were asked") == {
         "Gaussian kernels": 10_000, "pair kernels": 1_000, "second moments": 6}
@@ -344,7 +344,7 @@ def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic
     assert all(0.0 <= value < 0.6 for figures in found.values() for value in figures.values())
     given = {}
 
-    def write(made, path, against, figures, progress):
+    def write(made, path, against, figures, progress, limits):
         progress("drawing columns", 1, 4)
         given.update(against=against, figures=figures)
         return path
@@ -438,7 +438,8 @@ def test_what_was_written_is_told_to_machines(run, clinic):
 
     assert facts("sample", "clinic.tm", "--rows", "7", "--seed", "3", "--out", "synth.csv") == {
         "release": "clinic.tm", "table": "synth.csv", "rows": 7, "different": 7,
-        "fitted": len(tm.load("clinic.tm").distribution.points), "columns": NAMES, "seed": 3, "simulated": True}
+        "fitted": len(tm.load("clinic.tm").distribution.points), "columns": NAMES, "seed": 3, "simulated": True,
+        "note": copies.NOT_VALID}
     again = facts("sample", "clinic.tm", "--out", "synth.csv", "--force")
     assert again["rows"] == len(Path("synth.csv").read_text().split()) - 1
     status, _, told = run("sample", "clinic.tm", "--json")

@@ -4,7 +4,6 @@ import copy
 import math
 import operator
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trigmech as tm
+from trigmech.cli.app import main
 from trigmech.errors import InputError
 from trigmech.measurement import private_bounds
 from trigmech.schema import formula as formula_module
@@ -312,20 +312,28 @@ decimals = 2
 """
 
 
-def run(folder, *words):
-    done = subprocess.run([sys.executable, "-m", "trigmech", *map(str, words)], cwd=folder, capture_output=True,
-                          text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["trigmech", *map(str, words)])
+        with pytest.raises(SystemExit) as ending:
+            main()
+        return ending.value.code or 0, *capsys.readouterr()
+
+    return call
 
 
-def test_by_the_command_line(tmp_path):
+def test_by_the_command_line(run, tmp_path):
     (tmp_path / "public").mkdir()
     (tmp_path / "public" / "s.toml").write_text(TOML)
     (tmp_path / "public" / "rates.csv").write_text("region,rate\nnorth,1.25\nsouth,2\n")
     table().to_csv(tmp_path / "data.csv", index=False)
-    status, said, _ = run(tmp_path, "schema", "check", "public/s.toml")
+    status, said, _ = run("schema", "check", "public/s.toml")
     assert (status, "derived: hour = start // 100" in said) == (0, True)
-    status, _, said = run(tmp_path, "release", "data.csv", "--schema", "public/s.toml", "--epsilon", 1, "--delta", 1e-5,
+    status, _, said = run("release", "data.csv", "--schema", "public/s.toml", "--epsilon", 1, "--delta", 1e-5,
                           "--out", "r.tm", "--csv", "r.csv")
     assert status == 0, said
     made = pd.read_csv(tmp_path / "r.csv")
@@ -334,9 +342,9 @@ def test_by_the_command_line(tmp_path):
     assert (made.rate == made.region.map({"north": 1.25, "south": 2.0})).all()
     # The release holds the public table.
     (tmp_path / "public" / "rates.csv").unlink()
-    assert run(tmp_path, "sample", "r.tm", "--rows", 30, "--out", "more.csv")[0] == 0
+    assert run("sample", "r.tm", "--rows", 30, "--out", "more.csv")[0] == 0
     assert list(pd.read_csv(tmp_path / "more.csv")) == list(made)
-    status, _, said = run(tmp_path, "release", "data.csv", "--schema", "public/s.toml", "--epsilon", 1, "--out", "s.tm",
+    status, _, said = run("release", "data.csv", "--schema", "public/s.toml", "--epsilon", 1, "--out", "s.tm",
                           "--ledger", "l.json")
     assert (status, "rates.csv" in said, (tmp_path / "l.json").exists()) == (3, True, False)
 

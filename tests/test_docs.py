@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -242,16 +243,22 @@ def test_planted_command_lines_do_not_parse(fault):
         parse(arguments)
 
 
-@pytest.mark.nightly
-@pytest.mark.skipif(any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings",
-                                                                           "latex2mathml")),
-                    reason="the site's packages are not installed: pip install -e '.[docs]'")
-def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site as it is built, in a folder."""
+    for name in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
+        pytest.importorskip(name, reason="the site's packages are not installed: pip install -e '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     done = subprocess.run(command, cwd=TOP, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 0, done.stderr
-    pages = {page.name: page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("*.html")}
+    return folder
+
+
+@pytest.mark.nightly
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(site):
+    pages = {page.name: page.read_text(encoding="utf-8") for page in site.glob("*.html")}
     assert len(pages) > 10
     for name, page in pages.items():
         sources = re.findall(r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?([^\"'\s>]+)|<link[^>]*\shref=[\"']?([^\"'\s>]+)",
@@ -259,6 +266,33 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
         assert (name, [s for pair in sources for s in pair if re.match(r"(https?:)?//", s)]) == (name, [])
         assert "arithmatex" not in page, f"{name}: a formula was left"
     assert "<math" in pages["idea.html"]
+
+
+@pytest.mark.nightly
+def test_links_of_the_site_lead_to_pages_and_places_that_are_there(site):
+    pages = {page.name: page.read_text(encoding="utf-8") for page in site.glob("*.html") if page.name != "404.html"}
+    places = {name: set(re.findall(r"\sid=[\"']?([^\"'\s>]+)", page)) for name, page in pages.items()}
+    broken = set()
+    for name, page in pages.items():
+        for target in re.findall(r"<a[^>]*\shref=[\"']?([^\"'\s>]+)", page):
+            file, _, place = target.partition("#")
+            file = file or name
+            if not re.match(r"\w+:", target) and (not (site / file).exists() or (
+                    place and not place.startswith("__") and file in places and place not in places[file])):
+                broken.add((name, target))
+    assert broken == set()
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser: apt-get install chromium")
+def test_the_site_is_searched_without_a_server(site, tmp_path):
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
+               "--virtual-time-budget=15000", "--dump-dom", f"{(site / 'index.html').as_uri()}?q=neighbours"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200).stdout
+    (said,) = re.findall(r'md-search-result__meta">([^<]*)<', shown)
+    assert re.fullmatch(r"\d+ matching documents", said)
+    found = re.findall(r'<a href="([^"?]*)[^"]*" class="md-search-result__link"', shown)
+    assert (site / "decisions.html").as_uri() in found
 
 
 WITH_EXAMPLES = [".".join(path.relative_to(TOP).with_suffix("").parts)

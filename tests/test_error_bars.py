@@ -286,7 +286,7 @@ def test_error_bars_hold_what_the_fit_missed():
             bars, errors = made.predicted_error(workload), workload.errors(X[:, numbers], points)
             held.append((errors <= bars.bound).mean())
             noise_alone.append((errors <= stats.norm.ppf(0.975) * bars.deviation).mean())
-        features, scales = made.release.features, made.release.scales
+        features, scales = made.release.features, made.release.deviations
         errors = np.abs(features.means(made.distribution.points) - features.means(X))
         one = np.flatnonzero((features.basis.index[:, [1, 3, 5]].sum(axis=1) == 1) & (
             features.basis.index.sum(axis=1) == 1))

@@ -94,11 +94,12 @@ def test_the_check_notices_a_broken_promise(tmp_path):
     assert any("missing" in failure for failure in tables.check(tmp_path))
 
 
-def test_the_readme_shows_the_committed_table_and_comparison():
-    readme = (cells.HERE.parent / "README.md").read_text(encoding="utf-8")
+def test_pages_show_the_committed_table_and_comparison():
+    results, thesis = ((cells.HERE.parent / "docs" / name).read_text(encoding="utf-8")
+                       for name in ("results.md", "thesis.md"))
     assert len(pages.worst(["table_3_3"], cells.RESULTS)) == 20
-    for stems in (["w1"], ["w2", "w3"], ["table_3_3"]):
-        assert "\n".join(pages.worst(stems, cells.RESULTS)) in readme, "python -m experiments pages"
+    for stems, page in ((["w1"], results), (["w2", "w3"], results), (["table_3_3"], thesis)):
+        assert "\n".join(pages.worst(stems, cells.RESULTS)) in page, "python -m experiments pages"
 
 
 @pytest.mark.parametrize("table", ["table_3_2", "table_3_3"])

@@ -16,7 +16,9 @@ from experiments.datasets import DatasetMissing
 from experiments.protocols import boards, pages
 
 RESULTS = cells.RESULTS
-README = (cells.HERE.parent / "README.md").read_text(encoding="utf-8")
+# The pages of headline tables, in the order in which README's readers come to them.
+HEADLINES = "".join((cells.HERE.parent / name).read_text(encoding="utf-8")
+                    for name in ("README.md", "docs/results.md", "docs/thesis.md"))
 
 
 @pytest.fixture
@@ -42,11 +44,11 @@ def test_the_code_gives_what_is_noted_of_it(mechanism):
     noted = fingerprints.known(RESULTS)[mechanism][-1]["numbers"]
     assert fingerprints.alike(fingerprints.computed(mechanism), noted), (
         "the code gives other numbers than it did: note them by `python -m experiments fingerprints`, mark older "
-        "results by `python -m experiments pages`, and run the experiments again that README shows")
+        "results by `python -m experiments pages`, and run the experiments again that README and docs/results.md show")
 
 
 def test_no_headline_table_holds_a_figure_of_older_code():
-    assert pages.older_rows(README) == [], "run these experiments again, then `python -m experiments pages`"
+    assert pages.older_rows(HEADLINES) == [], "run these experiments again, then `python -m experiments pages`"
 
 
 def smaller(function):
@@ -171,11 +173,11 @@ def test_tables_of_pages_mark_rows_of_older_code(results):
         (results / f"{stem}.csv").write_bytes((RESULTS / f"{stem}.csv").read_bytes())
         note(results, f"{stem}.csv", **NOW)
     pages.best_of.cache_clear()
-    assert pages.older_rows(pages.filled(README, results)) == []
+    assert pages.older_rows(pages.filled(HEADLINES, results)) == []
     note(results, "w3.csv", **(NOW | {fingerprints.DEFAULT: "old"}))
     note(results, "table_3_3.csv", **(NOW | {fingerprints.THESIS: "old"}))
     note(results, "nist.csv", **(NOW | {fingerprints.SMOOTH: "old"}))
-    found = pages.older_rows(pages.filled(README, results))
+    found = pages.older_rows(pages.filled(HEADLINES, results))
     assert [row.split(" | ")[0].strip("| ") or row.split(" | ")[1] for row in found if "smooth" in row] == [
         "smooth (older code)"]
     assert sum("| default (older code) |" in row for row in found) == 5

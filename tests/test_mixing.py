@@ -124,7 +124,7 @@ def test_rows_keep_the_dependence_where_tables_are_noise_and_directions_are_not(
                          tm.TableMechanism(points=4_096, shares=Shares(0.5, 0.0, 0.9999, 0, 0.0)), rng)
     assert min(table.deviation for table in made.release.tables) > 0.2
     fitted, further = (stats.spearmanr(made.sample(size, np.random.default_rng(1)))[0][np.triu_indices(30, 1)]
-                       for size in (4_096, 40_000))
+                       for size in (4_096, 16_384))
     assert np.abs(fitted).mean() > 0.7
     assert np.abs(further).mean() > 0.98 * np.abs(fitted).mean()
     np.testing.assert_allclose(further, fitted, atol=0.06)
@@ -243,18 +243,17 @@ def test_impossible_cells_get_no_rows():
 def test_the_same_rows_for_any_number_of_threads(made, monkeypatch):
     size = 3 * mixing.BLOCK + 11
     found = []
-    for threads in ("1", "2", "3"):
+    for threads in ("1", "3"):
         monkeypatch.setenv("TRIGMECH_NUM_THREADS", threads)
         found.append(made.columns(size, np.random.default_rng(4)))
-    for other in found[1:]:
-        for name in SCHEMA.names:
-            np.testing.assert_array_equal(found[0][name], other[name])
+    for name in SCHEMA.names:
+        np.testing.assert_array_equal(*(each[name] for each in found))
 
 
 def test_pieces_are_the_table_and_come_one_by_one(made):
-    size = 2 * mixing.BLOCK + 7
+    size = mixing.BLOCK + 7
     pieces = list(made.batches(size, np.random.default_rng(4)))
-    assert len(pieces) == 3
+    assert len(pieces) == 2
     whole = made.columns(size, np.random.default_rng(4))
     for name in SCHEMA.names:
         np.testing.assert_array_equal(np.ma.concatenate([piece[name] for piece in pieces]), whole[name])

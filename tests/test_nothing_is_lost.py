@@ -16,6 +16,7 @@ from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError, TrigmechError
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms import default
+from trigmech.noisy_moments import NoisyMoments
 from trigmech.planning import tables
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.shares import Shares
@@ -23,7 +24,6 @@ from trigmech.planning.tables import closer_looks
 from trigmech.queries.base import moved
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Contrasts
-from trigmech.results import NoisyMoments
 from trigmech.schema import toml as schema_file
 from trigmech.storage import archive, measurements_file, rounds_file
 

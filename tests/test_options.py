@@ -162,7 +162,7 @@ def make_quick(patch):
     patch.setattr(Synthesis, "warnings", property(
         lambda made: ("the points miss",) if made.ledger.budget.epsilon == 0.77 else whole(made)))
     # What a page shows is tested elsewhere; here only that it is given what it is to show.
-    patch.setattr(page, "_page", lambda made, against, pictures, seed, say: (
+    patch.setattr(page, "_page", lambda made, against, pictures, seed, limits, say: (
         f"<!DOCTYPE html>{'nothing' if against is None else against.num_rows}"))
 
 
@@ -191,6 +191,10 @@ def fill(folder):
     north = schema_file.load_schema(folder / "north.toml")
     tm.synthesize(TableFile(folder / "north.csv", **NORTHERN), north, budget, quick,
                   np.random.default_rng(1)).save(folder / "north.tm")
+    tm.synthesize(folder / "data.csv", schema, budget, tm.TableMechanism(points=64), np.random.default_rng(1)).save(
+        folder / "tables.tm")
+    for name, measure in (("columns", "worst one-way"), ("pairs", "mean two-way")):
+        (folder / f"{name}.toml").write_text(f'[[criteria]]\nmeasure = "{measure}"\nlimit = 1.0\n')
     visits = tm.Schema([tm.Column("pay", 0, 9)], person="who")
     tm.synthesize(pa.table({"who": np.arange(40) // 2, "pay": np.arange(40.0) % 9}), visits, budget, quick,
                   np.random.default_rng(1)).save(folder / "visits.tm")
@@ -224,6 +228,18 @@ JSON = Seen("", "", "--json", lambda run: run.is_json, (False, True))
 
 def in_json(line):
     return (Seen(line, *(getattr(JSON, name) for name in ("first", "second", "look", "expected"))),)
+
+
+def imputed(line):
+    """The options of the commands that answer from imputations."""
+    quick = f"{line} --count 2 --json"
+    return {"--count": (Seen(f"{line} --json", "--count 2", "--count 3", lambda run: run.facts["imputations"],
+                             (2, 3)),),
+            "--population": (Seen(quick, "", "--table", lambda run: "population" in run.facts["covers"],
+                                  (True, False)),),
+            "--level": (Seen(quick, "", "--level 0.5", lambda run: run.facts["level"], (0.95, 0.5)),),
+            "--imputations": (Seen(quick, "", "--imputations kept", lambda run: run.new("kept"), ([], ["kept"])),),
+            "--json": in_json(f"{line} --count 2")}
 
 
 def form(line, ok=0, look=lambda run: run.status, without=3):
@@ -279,6 +295,9 @@ ADD = "ledger add book.json --epsilon 0.1 --purpose mean --by other --neighbours
 DESIGN = "part design --schema schema.toml --n 150 --epsilon 1 --out new.json"
 SHARE = "part share one.csv --design shared.json --party 1 --parties 2 --out new.share"
 
+ACCEPT = "accept clinic.tm --criteria columns.toml --epsilon 1"
+ASK = "ask tables.tm 'select avg(age) from release'"
+FIT = "fit tables.tm 'income ~ age'"
 TABLE = {
     "": {
         "--version": (Seen("", "info", "--version", lambda run: run.out == f"trigmech {tm.__version__}\n",
@@ -341,7 +360,38 @@ TABLE = {
         "--dry-run": (Seen(f"{RELEASE} --ledger book.json", "", "--dry-run", lambda run: (
             run.new("new.tm"), len(run.book().entries) > 0), ((["new.tm"], True), ([], False))),),
         "--json": in_json(RELEASE.removesuffix(" --json"))},
+    "accept": {
+        "--data": (Seen(f"{ACCEPT} --simulate 1 --json", "", "--data data.csv", lambda run: run.status, (2, 0)),),
+        "--criteria": (Seen("accept clinic.tm --data data.csv --epsilon 1 --simulate 1 --json",
+                            "--criteria columns.toml", "--criteria pairs.toml",
+                            lambda run: run.facts["criteria"][0]["measure"], ("worst one-way", "mean two-way")),),
+        "--epsilon": (Seen("accept clinic.tm --criteria columns.toml --dry-run --json", "--epsilon 1", "--epsilon 2",
+                           lambda run: run.facts["budget"]["epsilon"], (1.0, 2.0)),),
+        "--delta": (Seen(f"{ACCEPT} --dry-run --json", "", "--delta 1e-6", lambda run: run.facts["budget"]["delta"],
+                         (0.0, 1e-6)),),
+        "--ledger": (Seen(f"{ACCEPT} --data data.csv --json", "", "--ledger book.json",
+                          lambda run: len(run.book().entries), (0, 1)),),
+        "--schema": (Seen(f"{ACCEPT} --data bare.csv --simulate 1", "", "--schema bare.toml", lambda run: run.status,
+                          (3, 0)),),
+        **form("accept north.tm --data north.csv --criteria columns.toml --epsilon 1 --simulate 1"),
+        "--out": (Seen(f"{ACCEPT} --data data.csv --simulate 1", "", "--out new.json",
+                       lambda run: run.new("new.json"), ([], ["new.json"])),),
+        "--simulate": (Seen(f"{ACCEPT} --data data.csv --json", "", "--simulate 1",
+                            lambda run: run.facts["simulated"], (False, True)),),
+        "--dry-run": (Seen(f"{ACCEPT} --data data.csv --simulate 1 --json", "", "--dry-run",
+                           lambda run: run.facts["accepted"] is None, (False, True)),),
+        "--json": in_json(f"{ACCEPT} --dry-run")},
+    "ask": {
+        "--csv": (Seen(f"{ASK} --count 2", "", "--csv new.csv", lambda run: run.new("new.csv"), ([], ["new.csv"])),),
+        "--force": (Seen(f"{ASK} --count 2 --csv few.csv", "", "--force", lambda run: run.status, (3, 0)),),
+        **imputed(ASK)},
+    "fit": {
+        "--family": (Seen(f"{FIT} --count 2 --json", "", "--family poisson", lambda run: run.facts["family"],
+                          ("gaussian", "poisson")),),
+        **imputed(FIT)},
     "sample": {
+        "--imputations": (Seen("sample tables.tm --out new.csv", "", "--imputations 2",
+                               lambda run: (run.folder / "new.csv").is_dir(), (False, True)),),
         "--rows": (Seen("sample clinic.tm", "", "--rows 7", lambda run: len(run.rows()), (ROWS, 7)),),
         "--out": (Seen("sample clinic.tm --rows 7", "", "--out made.csv", lambda run: (
             run.out.count("\n"), run.new("made.csv")), ((8, []), (1, ["made.csv"]))),),
@@ -512,7 +562,9 @@ def commands(command=None, words=()):
 
 
 def test_every_option_of_every_command_has_an_entry():
-    there = {name: options - set(UNSEEN) for name, options in commands().items()}
+    # tests/test_lights.py looks at limits, and at the two commands that show lights.
+    there = {name: options - set(UNSEEN) - {"--limits"} for name, options in commands().items()
+             if name not in ("compare", "advise")}
     assert there == {name: set(options) for name, options in TABLE.items()}
     # And so an option that nobody has thought of would be missed.
     assert sum(map(len, there.values())) > 90

@@ -191,7 +191,7 @@ def test_files_whose_columns_have_different_types_are_refused(tmp_path, monkeypa
 def test_progress_says_the_same_of_neighbours_and_of_any_number_of_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 100)
     table = visits()
-    many = pd.concat([table, *[table[table["patient"] == "p1"]] * 500])
+    many = pd.concat([table, *[table[table["patient"] == "p1"]] * 100])
     told = []
     for k, rows in enumerate((table, table.replace({"patient": {"p0": "bob"}}), many)):
         rows.to_csv(tmp_path / f"{k}.csv", index=False)

@@ -327,7 +327,8 @@ def test_weights_lower_the_predicted_error():
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"n": 1}, "n must be"), ({"d": 0}, "d must be"), ({"d": 4}, "of 3 columns"), ({"degree": True}, "degree must be"),
+    ({"n": 1}, "n must be"), ({"d": 0}, "d must be"), ({"d": 4}, "has 3 columns, but"),
+    ({"degree": True}, "degree must be"),
     ({"pair_degree": -1}, "pair_degree must"), ({"max_functions": 2}, "max_functions = 2"),
     ({"pair_degree": 2, "max_functions": 14}, "needs 15 functions"),
     ({"degree": 65}, "degree must be at most 64"), ({"pair_degree": 33}, "pair_degree must be at most 32"),

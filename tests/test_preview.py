@@ -65,7 +65,7 @@ def test_the_noise_that_is_released_is_that_of_the_preview():
     expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), mechanism=MOMENTS)
     made = tm.synthesize(table(), SCHEMA, tm.Budget(1.0, 1e-5), tm.MomentMechanism(points=64, iterations=1),
                          np.random.default_rng(1))
-    np.testing.assert_array_equal(made.release.scales, expected.design.scales)
+    np.testing.assert_array_equal(made.release.deviations, expected.design.scales)
     assert tuple(made.ledger.charges) == expected.charges
     assert made.ledger.proved_epsilon == expected.proved_epsilon
 

@@ -749,7 +749,7 @@ def test_of_several_numbers_of_cells_the_best_is_shown_and_losses_are_marked():
 
 
 def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out(tmp_path):
-    board_pages = [cells.HERE.parent / "README.md", cells.HERE.parent / "docs" / "comparison.md"]
+    board_pages = [cells.HERE.parent / name for name in ("README.md", "docs/comparison.md", "docs/results.md")]
     for page in board_pages:
         text = page.read_text(encoding="utf-8")
         assert pages.filled(text, cells.RESULTS) == text, "python -m experiments pages"
@@ -764,6 +764,16 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
     assert rows[4:7] == ["| default (older code) | 0.9 (0.1) |  |  | 2 |", "| MST-dpmm | 0.8 (0.1) |  |  | 2 |",
                          "| AIM-dpmm | no table |  |  | 0 |"]
     assert rows[-1] == "After."
+    short = "<!-- reach: adult tiny auc = AUC, best 1; adult tiny error = error -->\n\n| old |\n\nAfter.\n"
+    board_lines(("default", 0, 1.0, "auc", 0.9), ("MST-dpmm", 16, 1.0, "auc", 0.8), ("AIM-dpmm", 16, 1.0, "auc", 0.85),
+                ("default-equal", 0, 1.0, "auc", 0.95), ("independent", 0, 0.0, "auc", 0.99),
+                ("default", 0, 1.0, "error", 0.9), ("MST-dpmm", 16, 1.0, "error", 0.8),
+                ("AIM-dpmm", 16, 1.0, "error", 0.85), ("independent", 0, 0.0, "error", 0.1)).to_csv(
+        tmp_path / "synmeter.csv", index=False)
+    assert pages.filled(short.replace("adult", "synmeter"), tmp_path).splitlines()[2:] == [
+        "| what | this | other tool | shuffled |", "| --- | --- | --- | --- |",
+        "| AUC, best 1 | **0.9** (older code) | 0.85 (AIM) | 0.99 |",
+        "| error | 0.9 (older code) | **0.8** (MST) | 0.1 |", "", "After."]
     assert pages.broken_claims("<!-- better: adult tiny, 1, auc: default, MST-dpmm -->", tmp_path) == []
     for broken in ("MST-dpmm, default", "AIM-dpmm, default"):
         assert pages.broken_claims(f"<!-- better: adult tiny, 1, auc: {broken} -->", tmp_path)

@@ -406,7 +406,7 @@ def test_noise_and_its_scales_are_divided_by_the_weights(parts):
                     for offset in (0.0, 7.0))
     weights = np.concatenate([block.weights for block in blocks])
     np.testing.assert_allclose(loud - silent, 7.0 / weights, rtol=1e-12)
-    scales = release_moments(moments, features, blocks, Ledger(Budget(1.0, 1e-3)), Silent()).scales
+    scales = release_moments(moments, features, blocks, Ledger(Budget(1.0, 1e-3)), Silent()).deviations
     units = {"gaussian": lambda k: 1.0, "laplace": lambda k: math.sqrt(2), "linf":
              lambda k: math.sqrt((k + 1) * (k + 2) / 3)}
     expected = np.concatenate([np.full(size, scale * units[law](size)) for size, law, scale in parts])

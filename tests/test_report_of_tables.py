@@ -74,7 +74,7 @@ def test_the_page_tells_each_round_what_was_chosen_and_the_strongest_pairs(made,
                   "last: cells of tables of",
                   "Thin black bars", "Pairs of columns", "Tables of 15 pairs", "pairs with the strongest",
                   "Noise in the columns, and differences", "columns, closer", "dependence",
-                  "plausible private tables are simulated"):
+                  "A light for each pair of columns"):
         assert words in page.text, words
     told = {attributes["alt"].partition(", synthetic: ")[0]: attributes["alt"] for attributes in page.all("img")}
     assert "rank correlation" in told["age and height"]
@@ -287,7 +287,7 @@ def test_pairs_are_drawn_of_the_synthetic_rows_first_and_then_of_the_true_ones(t
     account, drawn = types.SimpleNamespace(dependences=lambda: found), []
     pictures = types.SimpleNamespace(add=lambda name, alt, figure: drawn.append((name, figure)) or name)
     said = pairs.pairs(account, *two_sides, pictures)
-    assert [name for name, _ in drawn] == ["pair-01", "pair-02"]
+    assert [name for name, _ in drawn] == ["pair-place-and-way", "pair-age-and-pay"]
     (tables, *_, titles), (points, *_) = (figure for _, figure in drawn)
     assert titles == ("synthetic", "true")
     for side, table, rows in zip(two_sides, tables, points, strict=True):

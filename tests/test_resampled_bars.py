@@ -421,8 +421,9 @@ def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_not
     column = ReleasedColumn(partition.cut(np.concatenate([partition.edges[:3], finer, partition.edges[5:]])),
                             np.zeros(k + c + f - 1), noise)
     inside = Measurement(Detail(0, partition, 3, finer), 1.0, rng.dirichlet(np.ones(f)) * 0.2 - 0.01, 0.002)
-    coarse = plausible._plausible(ReleasedColumn(partition, np.zeros(k + c), noise), look, [], OneDeviation()).mass
-    found = plausible._plausible(column, look, [inside], OneDeviation()).mass
+    column_alone = ReleasedColumn(partition, np.zeros(k + c), noise)
+    coarse = plausible.plausible_column(column_alone, look, [], OneDeviation()).mass
+    found = plausible.plausible_column(column, look, [inside], OneDeviation()).mass
     assert coarse.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(found[: k + 3], coarse[: k + 3], atol=1e-12)
     np.testing.assert_allclose(found[k + 3 + f :], coarse[k + 4 :], atol=1e-12)
@@ -434,7 +435,7 @@ def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_not
 def test_more_than_all_rows_on_special_values_is_brought_to_all_of_them():
     partition = Partition((1, 2), 0, even_edges(None, 4))
     look = Measurement(Ranges(0, partition), 1.0, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1)
-    found = plausible._plausible(ReleasedColumn(partition, np.zeros(6), 0.1), look, [], OneDeviation()).mass
+    found = plausible.plausible_column(ReleasedColumn(partition, np.zeros(6), 0.1), look, [], OneDeviation()).mass
     # One deviation more are 1 and .6, of which 1 is cut.
     np.testing.assert_allclose(found, [1.0 / 1.6, 0.6 / 1.6, 0.0, 0.0, 0.0, 0.0], atol=1e-12)
 

@@ -29,6 +29,7 @@ from trigmech.errors import InputError, TrigmechError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.mechanisms.table import TableMechanism
+from trigmech.noisy_moments import NoisyMoments
 from trigmech.planning.shares import Shares
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger, LedgerFile
@@ -37,7 +38,7 @@ from trigmech.queries.book import KINDS, Book, Numbers, register
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
-from trigmech.results import NoisyMoments, Synthesis
+from trigmech.results import Synthesis
 from trigmech.results import load as load_release
 from trigmech.schema.schema import Column, Schema
 from trigmech.storage import archive, measurements_file, mechanism_file
@@ -901,13 +902,13 @@ UNFIT = {
     "a column with a fraction": (TABLE, query("ranges", floats=lambda old: [*old, 0.5]), "too many numbers"),
     "contrasts of another partition": (CONTRASTS, query("contrasts", at(0, 99)), "names the partition 99"),
     "a closer look at no column": (TABLE, query("detail", at(0, 10**6)), "names the partition"),
-    "a closer look at no interval": (TABLE, query("detail", at(1, 2000)), "of a closer look must ascend"),
-    "a closer look at fewer than no interval": (TABLE, query("detail", at(1, -1)), "of a closer look must ascend"),
-    "a closer look at categories": (TABLE, query("detail", at(0, 2)), "of a closer look must ascend"),
+    "a closer look at no interval": (TABLE, query("detail", at(1, 2000)), "of a detail must ascend"),
+    "a closer look at fewer than no interval": (TABLE, query("detail", at(1, -1)), "of a detail must ascend"),
+    "a closer look at categories": (TABLE, query("detail", at(0, 2)), "of a detail must ascend"),
     "a closer look without its interval": (TABLE, query("detail", lambda old: old[:1]), "too few numbers"),
     "a closer look with more": (TABLE, query("detail", lambda old: [*old, 1]), "too many numbers"),
     "a closer look elsewhere": (TABLE, query("detail", floats=lambda old: [0.999 * each for each in old]),
-                                "of a closer look must ascend from"),
+                                "of a detail must ascend from"),
     "a closer look from right to left": (TABLE, query("detail", floats=lambda old: old[::-1]), "must ascend"),
     "a closer look at one place": (TABLE, query("detail", floats=lambda old: old[:1]), "must ascend"),
     "a closer look at nothing": (TABLE, query("detail", floats=lambda old: []), "must ascend"),

@@ -11,7 +11,7 @@ import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms.base import PublicFacts
-from trigmech.planning import selection
+from trigmech.planning import selection, tables
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
@@ -270,15 +270,15 @@ def test_the_room_that_is_asked_for_before_the_charge_holds_finer_tables_and_the
     made, _ = released
     measured = tm.TableMechanism(points=6_000).plan(PublicFacts(
         60_000, SCHEMA.domain, tm.Budget(1.0, 1e-6), SCHEMA.names)).measured
-    numbers, size = room._of_tables(measured)
+    numbers, size = measured.largest.released, room.bytes_of(measured.largest)
     fine = [each for each in made.release.tables if each.query.shape == tuple(
         len(made.release.columns[j].mass) for j in each.query.columns)]
     assert fine
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(room, "MOST_FINE_ENTRIES", 0)
-        without, less = room._of_tables(measured)
-    assert numbers - without == selection.MOST_FINE_ENTRIES
-    assert sum(each.query.size for each in fine) <= selection.MOST_FINE_ENTRIES
+        patch.setattr(tables, "MOST_FINE_ENTRIES", 0)
+        without, less = measured.largest.released, room.bytes_of(measured.largest)
+    assert numbers - without == tables.MOST_FINE_ENTRIES
+    assert sum(each.query.size for each in fine) <= tables.MOST_FINE_ENTRIES
     assert len(fine) <= selection.MOST_FINER
     maps = {id(cells): cells for each in (*made.release.tables, *made.release.triples) for cells in each.query.maps}
     assert size - less >= 8 * sum(len(cells) for each in fine for cells in each.query.maps)

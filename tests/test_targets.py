@@ -104,10 +104,11 @@ def test_products_of_contrasts_are_decoded_to_tables_and_their_noise():
     assert start == len(products)
 
 
-def test_a_part_of_the_rows_has_no_products_and_more_noise():
+def test_other_targets_of_the_same_positions_have_no_products():
     release = released(1e-6)
     targets = Targets(release)
-    part = targets.beside(release.columns, [2.0 * pair.table for pair in targets.pairs], 0.25)
+    part = targets.beside(release.columns, [2.0 * pair.table for pair in targets.pairs],
+                          [4.0 * pair.deviation for pair in targets.pairs])
     for own, whole in zip(part.pairs, targets.pairs, strict=True):
         assert own.deviation == pytest.approx(4.0 * whole.deviation)
         assert np.array_equal(own.table, 2.0 * whole.table)

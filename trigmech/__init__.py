@@ -8,6 +8,8 @@ from trigmech import _memory as _memory  # First: it looks whether there is room
 
 if TYPE_CHECKING:
     from trigmech import workload
+    from trigmech.acceptance.criteria import Criterion
+    from trigmech.acceptance.decision import accept
     from trigmech.distribution import Distribution
     from trigmech.errors import (
         BudgetError,
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
     from trigmech.functions.chebyshev import ChebyshevBasis
     from trigmech.functions.features import Features
     from trigmech.functions.grid import Grid
+    from trigmech.inference.estimate import Estimate, combine
+    from trigmech.inference.imputations import Imputations
+    from trigmech.inference.weighted import WeightedTable
     from trigmech.inspection.check import check
     from trigmech.mechanisms.adaptive import AdaptiveMechanism, Measure, Select
     from trigmech.mechanisms.base import Design, Mechanism
     from trigmech.mechanisms.moment import MomentMechanism, minimax
     from trigmech.mechanisms.table import TableMechanism
+    from trigmech.noisy_moments import NoisyMoments
     from trigmech.parts.part import Part
     from trigmech.parts.shares import Share, release_shares, share_part
     from trigmech.parts.steps import measure_part, release_parts
@@ -32,8 +38,10 @@ if TYPE_CHECKING:
     from trigmech.privacy.ledger import Ledger
     from trigmech.privacy.ledger_file import LedgerFile
     from trigmech.reconstruction.l1 import Fit, fit_l1
+    from trigmech.report.advised import advise
+    from trigmech.report.comparison import compare
     from trigmech.report.preview import preview
-    from trigmech.results import NoisyMoments, Synthesis, load
+    from trigmech.results import Synthesis, load
     from trigmech.schema.derived import Derived
     from trigmech.schema.schema import Column, Schema
     from trigmech.schema.toml import load_schema
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
     from trigmech.synthesizer import Synthesizer
     from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 # Steps are logged for handlers that a program adds, and nowhere else.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -53,15 +61,18 @@ __all__ = [
     "Charge",
     "ChebyshevBasis",
     "Column",
+    "Criterion",
     "Derived",
     "Design",
     "Distribution",
+    "Estimate",
     "Features",
     "Fit",
     "FitWarning",
     "Grid",
     "ImprovedTrigI",
     "ImprovedTrigII",
+    "Imputations",
     "InputError",
     "Ledger",
     "LedgerFile",
@@ -81,7 +92,12 @@ __all__ = [
     "TrigII",
     "TrigmechError",
     "UncertainChargeError",
+    "WeightedTable",
+    "accept",
+    "advise",
     "check",
+    "combine",
+    "compare",
     "design",
     "fit_l1",
     "generate",
@@ -101,11 +117,16 @@ __all__ = [
 
 # Where each public name lives. It is imported at its first use, so that nobody waits for unused names.
 _HOMES = {
+    "acceptance.criteria": "Criterion",
+    "acceptance.decision": "accept",
     "distribution": "Distribution",
     "errors": "BudgetError FitWarning InputError SolverError TrigmechError UncertainChargeError",
     "functions.chebyshev": "ChebyshevBasis",
     "functions.features": "Features",
     "functions.grid": "Grid",
+    "inference.estimate": "Estimate combine",
+    "inference.imputations": "Imputations",
+    "inference.weighted": "WeightedTable",
     "inspection.check": "check",
     "mechanisms.adaptive": "AdaptiveMechanism Measure Select",
     "mechanisms.base": "Design Mechanism",
@@ -118,8 +139,11 @@ _HOMES = {
     "privacy.ledger": "Ledger",
     "privacy.ledger_file": "LedgerFile",
     "reconstruction.l1": "Fit fit_l1",
+    "report.advised": "advise",
+    "report.comparison": "compare",
     "report.preview": "preview",
-    "results": "NoisyMoments Synthesis load",
+    "noisy_moments": "NoisyMoments",
+    "results": "Synthesis load",
     "schema.derived": "Derived",
     "schema.schema": "Column Schema",
     "schema.toml": "load_schema",

@@ -8,7 +8,8 @@ import errno
 
 # Gigabytes of address space, measured on two cores, with all optional libraries; most of it is reserved and never used.
 IMPORT = 0.45
-NEEDED = {"release": 2.8, "evaluate": 2.6, "demo": 1.8, "report": 0.95, "check": 1.0, "sample": 0.7}
+NEEDED = {"release": 2.8, "evaluate": 2.6, "demo": 1.8, "report": 0.95, "check": 1.0, "sample": 0.7, "accept": 2.8,
+          "ask": 2.8, "fit": 2.8}
 LIKELY = max(NEEDED.values())
 
 

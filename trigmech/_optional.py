@@ -8,6 +8,7 @@ from trigmech.errors import MissingLibraryError
 TABLES = ("pyarrow",)
 REPORT = ("jinja2", "matplotlib", "sklearn")
 EXTRAS = {"tables": TABLES, "report": REPORT, "estimator": ("sklearn",), "cli": (*TABLES, *REPORT, "rich", "typer"),
+          "answers": (*TABLES, "duckdb", "formulaic", "statsmodels"),
           "postgres": ("psycopg",), "dask": (*TABLES, "dask", "distributed"), "spark": (*TABLES, "pyspark")}
 
 

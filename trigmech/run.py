@@ -17,11 +17,11 @@ from trigmech.measurement.private_categories import MOST_FOUND, found_categories
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import TableSource
 from trigmech.mechanisms.base import Design
+from trigmech.noisy_moments import NoisyMoments
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
-from trigmech.results import NoisyMoments
 from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file
 from trigmech.storage.room import check_room

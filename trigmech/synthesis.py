@@ -17,11 +17,12 @@ from trigmech.measurement.private_categories import selection_charges, without_t
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
 from trigmech.mechanisms.default import default_mechanism, mechanism_of
+from trigmech.noisy_moments import NoisyMoments
 from trigmech.privacy.budget import BOUNDS_SHARE, Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
-from trigmech.results import NoisyMoments, Synthesis
+from trigmech.results import Synthesis
 from trigmech.run import check_selection, is_gaussian, measured, with_room
 from trigmech.schema.schema import Schema
 from trigmech.workload.family import Family

@@ -3,8 +3,9 @@
 A page asks for a table by ``<!-- board: protocol data set, epsilon, measures -->``, or with ``means`` in place of
 ``board`` for one without spreads, and stands by a claim by ``<!--
 better: protocol data set, epsilon, measure: method, method -->``: the first of the two has the better mean. Tables of
-worst errors are asked for by ``<!-- worst: w1 -->``, of several files with commas, and have heads of their own. Rows
-that older code made are marked; see :mod:`experiments.fingerprints`.
+worst errors are asked for by ``<!-- worst: w1 -->``, of several files with commas, and have heads of their own. A short
+table of the default beside the best of the rivals is asked for by ``<!-- reach: protocol data set measure = words; ...
+-->``, at ε = 1. Rows that older code made are marked; see :mod:`experiments.fingerprints`.
 """
 
 import re
@@ -20,6 +21,7 @@ from experiments.protocols import boards
 
 TABLE = re.compile(r"(<!-- (board|means): (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
 WORST = re.compile(r"(<!-- worst: ([\w, ]+?) -->\n\n(?:\|.*\n){2})((?:\|.*\n)*)")
+REACH = re.compile(r"(<!-- reach: ((?:\w+ \w+ \w+ = [^;>]+?(?:; )?)+) -->\n\n?)((?:\|.*\n)*)")
 CLAIM = re.compile(r"<!-- better: (\w+) (\w+), ([\d.]+), ([\w.]+): ([\w-]+), ([\w-]+) -->")
 
 
@@ -34,6 +36,7 @@ def filled(text: str, results: Path) -> str:
     text = TABLE.sub(lambda found: found[1] + "\n".join(table(
         best_of(results, found[3]), found[4], float(found[5]), found[6].split(", "), found[2] == "board",
         fingerprints.older(found[3], results))) + "\n", text)
+    text = REACH.sub(lambda found: found[1] + "\n".join(reached(found[2].split("; "), results)) + "\n", text)
     return WORST.sub(lambda found: found[1] + "".join(f"{row}\n" for row in worst(found[2].split(", "), results)), text)
 
 
@@ -78,6 +81,29 @@ def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str],
                        for name, digits in (("replace_one_epsilon", 2), ("cpu_seconds", 0))),
                      row["seeds"].drop("failures").max()])
     return markdown(["method", *measures, "ε, replaced", "CPU s", "seeds"], rows)
+
+
+def reached(asked: list[str], results: Path) -> list[str]:
+    """Return the lines of a table: for each "protocol data set measure = words" the default and the best rival.
+
+    The better of the two is bold; shuffled columns stand beside them.
+    """
+    rows = []
+    for words in asked:
+        where, _, said = words.partition(" = ")
+        protocol, dataset, measure = where.split()
+        best = best_of(results, protocol)
+        lines = best[(best["dataset"] == dataset) & best["epsilon"].isin([1.0, 0.0]) & (best["measure"] == measure)]
+        means = lines.set_index("method")["mean"].dropna()
+        losses = {name: boards.loss(measure, mean) for name, mean in means.items()}
+        rival = min((name for name in losses if name not in (*boards.OWN, *boards.NOT_PRIVATE)), key=losses.__getitem__)
+        shown = {name: f"{means[name]:.4g}" for name in (boards.DEFAULT, rival, boards.INDEPENDENT)}
+        winner = min((boards.DEFAULT, rival), key=losses.__getitem__)
+        shown[winner] = f"**{shown[winner]}**"
+        older = boards.labelled(boards.DEFAULT, fingerprints.older(protocol, results)).removeprefix(boards.DEFAULT)
+        rows.append([said, shown[boards.DEFAULT] + older, f"{shown[rival]} ({rival.split('-')[0]})",
+                     shown[boards.INDEPENDENT]])
+    return markdown(["what", "this", "other tool", "shuffled"], rows)
 
 
 def older_rows(text: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""PRIVATE. Counts over the persons of a table: histograms of columns, tables of several, sums of products of scores.
+"""PRIVATE. Counts over the persons of a table: histograms of columns, contingency tables, sums of products of scores.
 
-A person counts once: with the share of her rows at each position.
+A person counts once. If she has several rows, each position gets her share of rows there.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from trigmech.measurement.sums import SHARE_BITS, Chunk, Integers, Total, add_me
 
 Array = NDArray[np.float64]
 
-# Products of two scores in 2^-15 are in 2^-30: so many bits more are those of shares.
+# Scores are whole numbers in units of 2^-15, so their products are in units of 2^-30. These bits more make shares.
 PRODUCT_BITS = SHARE_BITS - 30
 NO_PRODUCTS = np.zeros((0, 2), dtype=np.int64)
 
@@ -31,11 +31,11 @@ class Histograms:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of sums."""
         return sum(partition.size for partition in self.partitions)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add the shares of a chunk's persons; their rows must keep to the domain."""
+        """Add the shares of a chunk's persons. Their rows must lie in the domain."""
         points = chunk.checked()
         for span, starts, count in pieces(len(points), chunk.starts):
             rows = points[span]
@@ -43,7 +43,7 @@ class Histograms:
                                       for partition in self.partitions]), count)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError unless each histogram is of all persons."""
+        """Raise an InputError unless each histogram counts all persons."""
         _check_groups(total, [partition.size for partition in self.partitions])
 
     def parted(self, total: Total) -> list[Array]:
@@ -53,18 +53,18 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False)
 class JointCounts:
-    """Contingency tables, and sums of products of two columns' scores.
+    """Contingency tables, and sums of products of the scores of two columns.
 
     Parameters
     ----------
     partitions : tuple of Partition
         The partition of each column.
     tables : tuple of (columns, maps)
-        The columns of each table, and for each a map (size,) from its positions to cells.
+        The columns of each table; for each column a map (size,) from its positions to cells.
     scores : tuple of ndarray (size, q_j) of int
-        The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
+        The scores of each column at its positions, in units of 2^-15. Their absolute values are at most 2^15.
     places : ndarray (K, 2) of int
-        The places of both factors of each product among the scores of all columns.
+        The places of the two factors of each product among the scores of all columns.
     """
 
     partitions: tuple[Partition, ...]
@@ -84,11 +84,11 @@ class JointCounts:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of sums."""
         return sum(self.sizes) + len(self.places)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add the shares of a chunk's persons, and their means of products. No row is refused, whatever it holds."""
+        """Add the shares of a chunk's persons and their means of products. Every row is accepted."""
         points, first, second = chunk.points, *self.places.T
         tables, products = (total.part(members) for members in (slice(sum(self.sizes)), slice(sum(self.sizes), None)))
         for span, starts, count in pieces(len(points), chunk.starts):
@@ -107,11 +107,11 @@ class JointCounts:
                           starts, PRODUCT_BITS, products)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError unless each table is of all persons."""
+        """Raise an InputError unless each table counts all persons."""
         _check_groups(total, self.sizes)
 
     def parted(self, total: Total) -> tuple[list[Array], Array]:
-        """Return the tables, with an axis for each column, and the sums of products."""
+        """Return the tables, with one axis for each column, and the sums of products."""
         values = total.over(SHARE_BITS)
         parts = np.split(values, np.cumsum(self.sizes))
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=False)], parts[-1]
@@ -127,12 +127,12 @@ class JointCounts:
 
 
 def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Array]:
-    """Return how many persons are at each position of each partition, of any columns; private.
+    """Return the number of persons at each position of each partition; private.
 
     Raises
     ------
     InputError
-        If the rows do not keep to their domain, or are not as many as was said.
+        If the rows leave their domain, or their number differs from the stated one.
     """
     asked = Histograms(tuple(partitions))
     return asked.parted(rows.sums(asked))
@@ -140,17 +140,14 @@ def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Array
 
 def joint_counts(rows: PrivateRows, partitions: Sequence[Partition], tables: Sequence[tuple[Sequence[int], Sequence[
         Integers]]], scores: Sequence[Integers] = (), places: Integers = NO_PRODUCTS) -> tuple[list[Array], Array]:
-    """Return contingency tables, with an axis for each column, and sums (K,) of products of two scores; private.
-
-    See :class:`JointCounts`.
-    """
+    """Return contingency tables and sums (K,) of products of two scores; private. See :class:`JointCounts`."""
     asked = JointCounts(tuple(partitions), tuple((tuple(columns), tuple(maps)) for columns, maps in tables),
                         tuple(scores), places)
     return asked.parted(rows.sums(asked))
 
 
 def _check_groups(total: Total, sizes: Sequence[int]) -> None:
-    """Raise an InputError unless the shares of each group, one after another, sum to the number of persons."""
+    """Raise an InputError unless the shares of each group sum to the number of persons."""
     ends = np.cumsum(sizes).tolist()
     for size, end in zip(sizes, ends, strict=True):
         if not total.is_sum_of(total.n << SHARE_BITS, slice(end - size, end)):
@@ -159,7 +156,7 @@ def _check_groups(total: Total, sizes: Sequence[int]) -> None:
 
 @njit(cache=True, nogil=True)
 def _add_products(values: Integers, places: Integers, sums: Integers) -> None:
-    """Add, for each two places, the products of the scores there (places, rows) over the rows."""
+    """Add, for each pair of places, the products of the scores (places, rows) over all rows."""
     for r in range(len(places)):
         first, second = values[places[r, 0]], values[places[r, 1]]
         for i in range(values.shape[1]):

@@ -30,21 +30,24 @@ def exact_sums(rows: PrivateRows, queries: Sequence[Query]) -> list[Array]:
     ----------
     rows : PrivateRows, private
     queries : sequence of Query
-        Frequencies of columns and cells are counted; products of scores are summed as whole numbers; all other queries
-        are evaluated, and their values rounded to the lattice of functions.
+        Histograms and contingency tables are counted. Products of scores are summed as whole numbers. All other
+        queries are evaluated, and their values are rounded to the lattice of functions. A query that is
+        computed from parts has the sums of its parts.
 
     Raises
     ------
     InputError
-        If the rows do not keep to their domain, or are not as many as was said.
+        If the rows leave their domain, or their number differs from the stated one.
     """
-    asked = Asked(tuple(queries))
-    return asked.parted(rows.sums(asked.statistic))
+    asked = Asked(tuple(each for query in queries for each in query.parts or (query,)))
+    found = iter(asked.parted(rows.sums(asked.statistic)))
+    return [np.concatenate([next(found).ravel() for _ in query.parts]) if query.parts else next(found)
+            for query in queries]
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The statistic that has the sums of some queries: the sums of all queries of a kind are made together."""
+    """The statistic that holds the sums of some queries. Queries of one kind are summed together."""
 
     queries: tuple[Query, ...]
 
@@ -89,7 +92,7 @@ class Asked:
                     found[i] = counts[query.inside] if isinstance(query, Detail) else counts
             elif isinstance(statistic, JointCounts):
                 tables, sums = statistic.parted(own)
-                # Tables come first, then all products.
+                # A statistic of both kinds holds the tables first, then all products.
                 sizes = [self.queries[i].size for i in members if isinstance(self.queries[i], Products)]
                 parts = iter(np.split(sums, np.cumsum(sizes)[:-1]) if sizes else ())
                 counted = iter(tables)
@@ -105,17 +108,17 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """Several statistics, one after the other."""
+    """Several statistics, whose sums stand one after the other."""
 
     statistics: tuple[Statistic, ...]
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of sums."""
         return sum(each.size for each in self.statistics)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add what the persons of a chunk add to each."""
+        """Add a chunk's persons to each statistic."""
         persons = 0
         for each, part in self._parts(total):
             each.add(chunk, part)
@@ -123,7 +126,7 @@ class Several:
         total.n += persons
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if the sums cannot be of so many persons."""
+        """Raise an InputError if so many persons cannot have these sums."""
         for each, part in self._parts(total):
             part.n = total.n
             each.check(part)
@@ -136,7 +139,7 @@ class Several:
 
 @dataclass(frozen=True, eq=False)
 class _Evaluated:
-    """A query as functions with values in [-1, 1]."""
+    """A query, seen as a set of functions with values in [-1, 1]."""
 
     query: Query
 
@@ -147,12 +150,12 @@ class _Evaluated:
 
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
-        """How many functions."""
+        """The number of functions."""
         return int(np.prod(self.query.shape))
 
     @property
     def rows_at_a_time(self) -> int:
-        """How many rows have at most `MOST_VALUES` values."""
+        """The number of rows that have at most `MOST_VALUES` values together."""
         return min(lattice.MOST_ROWS, max(1, MOST_VALUES // max(self.K, 1)))
 
     def evaluate(self, X: Array) -> Array:
@@ -165,7 +168,7 @@ def _looked_at(query: Query) -> Partition:
 
 
 def _joint(queries: Sequence[Query]) -> JointCounts:
-    """Return the tables and products together: of each partition of a column positions are found once."""
+    """Return the tables and products as one statistic, which finds the positions of each partition once."""
     partitions: dict[int, Partition] = {}
 
     def place(partition: Partition) -> int:
@@ -179,7 +182,7 @@ def _joint(queries: Sequence[Query]) -> JointCounts:
     none = np.zeros((0, 0), dtype=np.int64)
     scores: list[list[NDArray[np.int64]]] = [[] for _ in partitions]
     starts: list[list[int]] = []
-    # The scores of a partition stand side by side, those of the first products first.
+    # The scores of a partition stand side by side, in the order of the products.
     for query, own in zip(products, held, strict=True):
         starts.append([sum(part.shape[1] for part in scores[p]) for p in own])
         for p, score in zip(own, query.scores, strict=True):

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PrivateMoments:
-    """Sums over persons. Never shown, never saved: only ``release`` may read them.
+    """Sums over persons. They are never shown or saved; only the release boundary may read them.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class PrivateMoments:
     basis_sum : ndarray (K,), private
         Sum of each basis function over the (discretised) rows.
     first : ndarray (d,), private
-        Sum of the rows as they are; empty unless asked for.
+        Sum of the rows, without rounding to a grid; empty unless requested.
     second : ndarray (d, d), private
-        Sum of x x^T over the rows as they are; empty unless asked for.
+        Sum of x x^T over these rows; empty unless requested.
     functions : FunctionSet
-        What the sums are of; public.
+        The functions that were summed; public.
     """
 
     n: int
@@ -49,15 +49,15 @@ class PrivateMoments:
 
 @dataclass(frozen=True, eq=False)
 class FunctionSums:
-    """The sums of functions, each value of a row on the lattice of the multiples of 2^-40.
+    """The sums of functions. The value of each row is rounded to the lattice of multiples of 2^-40.
 
     Parameters
     ----------
     functions : FunctionSet
     grid : int, optional
-        Evaluate the functions at the points rounded to A^d with this N, as the thesis does.
+        Round the points to A^d with this N before the functions are evaluated, as the thesis does.
     covariance : bool
-        Also sum the Chebyshev products of degree at most 2, of the rows as they are: they determine x and x x^T.
+        Also sum the Chebyshev products of degree at most 2, without rounding to a grid. They determine x and x x^T.
     """
 
     functions: FunctionSet
@@ -66,7 +66,7 @@ class FunctionSums:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of sums."""
         return self.functions.K + (self.quadratic.K if self.covariance else 0)
 
     @cached_property
@@ -79,12 +79,13 @@ class FunctionSums:
 
         Notes
         -----
-        Cost: K (and, for the covariance, d^2/2) multiplications and additions a row; memory does not grow with n.
+        Cost: K multiplications and additions for each row, and d^2/2 more for the covariance. Memory does not grow with
+        n.
         """
         points = chunk.points
         chunk.domain.check(points)
         if chunk.starts is None:
-            # Values of many functions of one's own are all held at once.
+            # A set of custom functions holds all its values at once, so it limits the number of rows.
             rows = getattr(self.functions, "rows_at_a_time", lattice.MOST_ROWS)
             for part in in_order(lambda a, b: self._sums(points[a:b]), len(points), rows):
                 total.add(part)
@@ -93,7 +94,7 @@ class FunctionSums:
             add_means(lambda span: self._values(points[span]), len(points), chunk.starts, 0, total)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if a sum is of more persons than there are."""
+        """Raise an InputError if a sum is larger than the number of persons."""
         bound = float(total.n) * (1.0 + 1e-9)
         if not (np.abs(total.over(lattice.BITS)) <= bound).all():
             raise InputError("sums of functions with values in [-1, 1] are larger than the number of persons")
@@ -120,29 +121,16 @@ class FunctionSums:
 
 def measure(rows: PrivateRows | Array, basis: FunctionSet, grid: int | None = None,
             covariance: bool = False) -> PrivateMoments:
-    """Return the sums that a mechanism needs, in one pass.
-
-    Parameters
-    ----------
-    rows : PrivateRows or ndarray (n, d), private
-    basis : ChebyshevBasis or Features
-        Functions of d columns.
-    grid, covariance
-        See :class:`FunctionSums`.
-
-    Returns
-    -------
-    PrivateMoments
+    """Return the sums that a mechanism needs, in one pass over rows (n, d). See :class:`FunctionSums`.
 
     Raises
     ------
     InputError
-        If the rows are not (k, d) arrays of numbers in the cube, or do not keep to their domain, or are fewer than 2 or
-        not n.
+        If the rows are not numbers in the cube, leave their domain, are fewer than 2, or differ from n in number.
 
     Notes
     -----
-    Privacy: exact but for the lattice, hence private.
+    Privacy: the sums are exact up to the lattice, so they are private.
     """
     if not isinstance(rows, PrivateRows):
         rows = PrivateRows.of(rows)
@@ -158,7 +146,7 @@ def _quadratic(d: int) -> ChebyshevBasis:
 
 
 def _first_and_second(basis: ChebyshevBasis, sums: Array, n: int) -> tuple[Array, Array]:
-    """Return the sums of x and of x x^T, from those of the Chebyshev products of degree at most 2."""
+    """Return the sums of x and x x^T, computed from the sums of the Chebyshev products of degree at most 2."""
     d = basis.d
     first, second = np.zeros(d), np.zeros((d, d))
     for r, value in zip(basis.index, sums, strict=True):

@@ -1,10 +1,10 @@
-"""PRIVATE. Whose each row of a table is: the rows of each person brought together, of a file by way of the disk.
+"""PRIVATE. Group the rows of a table by person; a large file is grouped on disk.
 
-A file need not be sorted. Its rows are dealt out to buckets by a hash of the person, so that all rows of one are in
-one bucket, and each bucket is small enough for memory. A small file has one, which stays in memory; those of a large
-one are Parquet files in a folder that its owner alone can read, in the place for temporary files (``TMPDIR``), until
-the run ends. If the process is killed before, the next run that makes such a folder there removes it: the process has a
-lock on it as long as it lives.
+A file need not be sorted. A hash of the person decides to which bucket a row goes. So all rows of a person are in one
+bucket, and each bucket is small enough for memory. A small file has one bucket, which stays in memory. The buckets of a
+large file are Parquet files in a folder that only its owner can read, in the place for temporary files (``TMPDIR``).
+The folder is removed when the run ends. If the process is killed, its folder stays until the next run makes such a
+folder there and removes the old one. A living process holds a lock on its folder, so its folder is kept.
 """
 
 import datetime
@@ -32,14 +32,14 @@ from trigmech.tables.parquet_files import ParquetFiles, plain_type
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing
 
-# Encoded numbers of a bucket: 32 MiB, and several times as much while they are read. More buckets are more open files.
+# A bucket of 2^22 numbers has 32 MiB, and needs several times as much while it is read. Each bucket is an open file.
 NUMBERS_IN_A_BUCKET, MOST_BUCKETS = 2**22, 512
 FOLDER, LOCK = "trigmech-persons-", "lock"
 ROWS_AT_ONCE = 2**14
 
 
 class PersonColumn(NamedTuple):
-    """The column that says whose a row is, as files are read: text as it stands."""
+    """The column that identifies the person of a row, read from a file as unchanged text."""
 
     name: str
     is_text: bool = True
@@ -48,7 +48,7 @@ class PersonColumn(NamedTuple):
 
 
 class PersonAlone:
-    """Stands for a schema of no other columns than the person's."""
+    """Takes the place of a schema that has only the column of persons."""
 
     names: tuple[str, ...] = ()
     columns: tuple[Any, ...] = ()
@@ -59,7 +59,9 @@ class PersonAlone:
 
 
 class WithPerson:
-    """A schema's columns and the person's, for reading a file; see :class:`trigmech.tables.column_types.ColumnsOfFile`.
+    """A schema's columns and the column of persons, for reading a file.
+
+    See :class:`trigmech.tables.column_types.ColumnsOfFile`.
     """
 
     def __init__(self, schema: Schema | PersonAlone, person: str) -> None:
@@ -69,17 +71,17 @@ class WithPerson:
 
 
 def read_by(schema: Schema | PersonAlone) -> Any:
-    """Return what a file is read by: the schema, with the column of the person if there is one."""
+    """Return the columns to read from a file: those of the schema, and the column of persons if there is one."""
     return schema if schema.person is None else WithPerson(schema, schema.person)
 
 
 def chunk_of(table: Any, schema: Schema, raw: bool = False) -> Chunk:
-    """Return a table, with all rows of its persons, as a chunk; as it is, or to be mapped to points by the schema.
+    """Return a table with all rows of its persons as a chunk, which the schema maps to points unless it is ``raw``.
 
     Raises
     ------
     InputError
-        If there is no column of persons, or it has a missing value.
+        If the table lacks the column of persons, or this column has a missing value.
     """
     mapped = None if raw else schema
     if schema.person is None:
@@ -96,13 +98,13 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
         raise InputError(f"the schema has a column of persons ({person!r}), so the table must have column names: give "
                          "a dataframe or a file")
     values, codes = Columns(table, (person,)).distinct(0)
-    # A value may stand twice among the different ones.
+    # Several of the distinct values can name the same person.
     place: dict[Any, int] = {}
     try:
         absent = np.array([is_nobody(value) for value in values] + [True])
         numbers = np.array([-1 if nobody else place.setdefault(identity(value), len(place))
                             for value, nobody in zip(values, absent[:-1], strict=True)], dtype=np.int64)
-    except Exception:  # Those of other classes than Python's own can raise any, which may quote the value.
+    except Exception:  # Values of other libraries' classes can raise any error, and its text may quote the value.
         raise InputError(f"column {person!r}, which identifies persons, must hold texts or numbers") from None
     if absent[codes].any():
         raise InputError(f"column {person!r}, which identifies persons, must not have missing values")
@@ -110,10 +112,10 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
 
 
 def identity(value: Any) -> Any:
-    """Return a key that is the same for all values that name the same person, for comparison and hashing.
+    """Return a hashable key that is the same for all values that name the same person.
 
-    White space around text does not count, as in categories, and numbers and times count by their value: 1 and 1.0,
-    0.0 and -0.0, one instant in two zones.
+    White space around text is ignored, as it is in categories. Numbers and times are compared by value: 1 equals 1.0,
+    0.0 equals -0.0, and an instant is the same in two time zones.
     """
     if isinstance(value, str):
         return value.strip()
@@ -129,9 +131,9 @@ def identity(value: Any) -> Any:
 
 
 def hashes(table: Any, person: str) -> NDArray[np.int64]:
-    """Return a number (n,) for each row that rows of the same person share, the same in every process; private.
+    """Return a number (n,) for each row, equal for all rows of a person and in every process; private.
 
-    Different persons may share it; rows of nobody, which :func:`chunk_of` refuses, share one.
+    Different persons can have the same number. Rows without a person, which :func:`chunk_of` refuses, have number 0.
     """
     values, codes = Columns(table, (person,)).distinct(0)
     found = [0 if is_nobody(value) else zlib.crc32(str(identity(value)).encode("utf-8", "surrogatepass"))
@@ -148,23 +150,17 @@ def free_name(names: Iterable[str]) -> str:
 
 
 def is_nobody(value: Any) -> bool:
-    """Return whether a value does not name anybody: a missing value, or empty text, which means missing in files."""
+    """Return whether a value names no person: it is missing, or it is empty text, which means missing in files."""
     return is_missing(value) or (isinstance(value, str) and not value.strip())
 
 
 class Buckets:
-    """The rows of a file by person.
-
-    Parameters
-    ----------
-    file : TableFile or ParquetFiles, private
-    schema : Schema or PersonAlone
-        With a person.
+    """The rows of a file, grouped by person; the schema names the column of persons.
 
     Attributes
     ----------
     n : int
-        Persons.
+        The number of persons.
     """
 
     def __init__(self, file: TableFile | ParquetFiles, schema: Schema | PersonAlone) -> None:
@@ -182,7 +178,7 @@ class Buckets:
                 self._folder, lock = _new_folder()
             except OSError as problem:
                 raise _unwritable(problem) from None
-            # At the latest when nobody needs them any more, or the process ends.
+            # Removes the folder at the latest when this object is collected or the process ends.
             self._gone = weakref.finalize(self, _remove, self._folder, lock)
             try:
                 self._deal(file.chunks(columns), count, self._folder)
@@ -196,11 +192,11 @@ class Buckets:
 
     @property
     def paths(self) -> list[str]:
-        """The Parquet files of the buckets; none if the file is small, and its rows are in memory."""
+        """The Parquet files of the buckets. The list is empty for a small file, whose rows are in memory."""
         return [] if self._folder is None else sorted(map(str, self._folder.glob("*.parquet")))
 
     def tables(self) -> Iterator[Any]:
-        """Yield tables that each have all rows of their persons."""
+        """Yield tables. Each holds all rows of its persons."""
         yield from self._tables
         if self._folder is not None:
             import pyarrow.parquet as pq
@@ -214,7 +210,7 @@ class Buckets:
             self._gone()
 
     def _deal(self, tables: Iterator[Any], count: int, folder: Path) -> None:
-        """Write the rows of each bucket to a file of its own."""
+        """Write the rows of each bucket to the bucket's own file."""
         writers: dict[int, Any] = {}
         waiting: dict[int, list[Any]] = {}
         try:
@@ -241,7 +237,7 @@ class Buckets:
 
 
 def plain(table: Any) -> Any:
-    """Return a pyarrow table whose texts are texts of one type: dictionaries of parts differ."""
+    """Return a pyarrow table with one type for all texts, because the dictionaries of parts differ."""
     import pyarrow as pa
 
     values = [column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -278,11 +274,11 @@ def _unwritable(problem: OSError) -> InputError:
 
 
 def _new_folder() -> tuple[Path, int]:
-    """Return a folder for private rows, and the lock on it; those of processes that were killed are removed."""
+    """Return a folder for private rows and the lock on it. Remove the folders that killed processes left behind."""
     import fcntl
 
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        # What another user or a process that lives has cannot be opened or locked.
+        # The folder of another user cannot be opened, and that of a living process cannot be locked.
         with suppress(OSError):
             lock = os.open(left / LOCK, os.O_RDWR)
             try:
@@ -298,7 +294,7 @@ def _new_folder() -> tuple[Path, int]:
         except OSError:
             _remove(folder, lock)
             raise
-        # Another process may have had it for an instant, and have taken the folder for one that is left.
+        # Another process may have locked the folder for an instant, and removed it as left behind.
         if folder.exists():
             return folder, lock
         os.close(lock)

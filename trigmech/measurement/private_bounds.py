@@ -1,19 +1,21 @@
-"""PRIVATE. Bounds of columns without public ones, found privately.
+"""PRIVATE. A private search for the bounds of columns that have no public bounds.
 
-Two noisy histograms of the columns concerned, all columns of a histogram released together. The first has a cell for
-every power of two, from -2^50 to 2^50, whatever the table: its lowest and its highest cell with more rows than noise
-alone would show give coarse bounds. The second cuts these into 64 equal cells and narrows them to those that hold rows,
-singly or in runs side by side. Values outside the bounds that result are clipped, as always; a few extreme ones usually
-are, which is what makes the bounds private.
+The search releases two noisy histograms; each holds all columns with private bounds. The first histogram has a cell for
+every power of two, from -2^50 to 2^50, for every table. A cell is significant if it shows more rows than noise alone
+would show. The lowest and the highest significant cell give coarse bounds. The second histogram cuts the range between
+them into 64 equal cells. It narrows the bounds to the cells that hold rows, alone or in runs side by side. Values
+outside the final bounds are clipped, as always. Usually a few extreme values are clipped, and this makes the bounds
+private.
 
-Sensitivity. A row is in at most one cell of a column's histogram (in none if its value is missing or special).
-Replacing it changes at most two counts of each of c columns by 1: by 2 c in L1 and sqrt(2 c) in L2, exactly, for counts
-are whole numbers. A person of several rows has shares of the cells, in 2^-10, none below 0 and of a sum of at most 1.
-Two such vectors are no further apart, and floats hold their sums exactly up to 2^43 persons. Each histogram has half of
-the budget fraction; epsilons add up, or mu^2 does.
+Sensitivity. A row is in at most one cell of a column's histogram; a missing or special value is in no cell. Replacing
+the row changes at most two counts of each of c columns by 1. So the counts move by at most 2 c in L1 and sqrt(2 c) in
+L2, exactly, because counts are whole numbers. A person with several rows adds shares to the cells, in units of 2^-10.
+Her shares are at least 0 and sum to at most 1. Two such vectors are no further apart, and floats hold their sums
+exactly up to 2^43 persons. Each histogram gets half of the budget fraction. For delta = 0 the two epsilons add up; for
+delta > 0 the two mu^2 do.
 
-The threshold is what, of cells that are all empty, one exceeds with a probability of at most 1 % (and one run of each
-width together likewise).
+Suppose that all cells are empty. Then the probability that any of them exceeds the threshold is at most 1 %. The same
+holds for all runs of all widths together.
 """
 
 import math
@@ -51,16 +53,16 @@ _PROOF = "private-bounds"
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """How many persons' values lie in each cell of some columns; those outside count for the nearest cell.
+    """The number of persons with a value in each cell of some columns. A value outside counts for the nearest cell.
 
     Parameters
     ----------
     names : tuple of str
-        The names of all columns; an array's columns are known by their places only.
+        The names of all columns, because an array identifies its columns by their places only.
     places : tuple of int
         The places of the columns with private bounds.
     special : tuple of tuple of float
-        Values of each that are in no cell.
+        The special values of each column, which are in no cell.
     edges : tuple of ndarray (c + 1,)
         The edges of each column's cells.
     """
@@ -72,21 +74,21 @@ class CellCounts:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of counts."""
         return sum(len(edge) - 1 for edge in self.edges)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add the counts of a chunk of the table as it is."""
+        """Add the counts of a chunk of the table, which is not mapped to points."""
         read = Columns(chunk.rows, self.names)
         cells = [chunk.sorted(_cells(read.numbers(j), special, edge))
                  for j, special, edge in zip(self.places, self.special, self.edges, strict=True)]
         for span, starts, count in pieces(read.n, chunk.starts):
-            # Values outside all cells are in one more cell, which is not counted.
+            # Values that belong to no cell get one more cell at the end, which is cut off here.
             total.add(np.concatenate([shares(cell[span], starts, len(edge), BITS)[:-1]
                                       for cell, edge in zip(cells, self.edges, strict=True)]), count)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if a column's counts are of more persons than there are, or below 0."""
+        """Raise an InputError if a count is below 0, or if a column's counts sum to more than the number of persons."""
         counts = self.parted(total)
         if not all((count >= 0.0).all() and count.sum() <= total.n for count in counts):
             raise InputError(f"the counts of {total.n} persons sum to more than {total.n}")
@@ -97,21 +99,17 @@ class CellCounts:
 
 
 def with_private_bounds(rows: PrivateRows, schema: Schema, charges: tuple[Charge, Charge], session: Session) -> Schema:
-    """Return the schema with bounds for the columns that have private ones.
+    """Return the schema with bounds for the columns that have private bounds.
 
     Parameters
     ----------
     rows : PrivateRows, private
-        The table as it is.
+        The table, not mapped to points.
     schema : Schema
     charges : tuple of Charge
         The charges of the coarse and the fine histogram, from :func:`histogram_charges`.
     session : Session
         Each histogram is charged before its noise is drawn.
-
-    Returns
-    -------
-    Schema
 
     Raises
     ------
@@ -133,14 +131,14 @@ def with_private_bounds(rows: PrivateRows, schema: Schema, charges: tuple[Charge
 
     first, second = charges
     found = _significant(counts(), first, 1, session)
-    # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if empty.
+    # One power of two more on either side, because noise can hide a thin tail. The fine histogram cuts empty ends off.
     coarse = [(edge[max(low - 1, 0)], edge[min(high + 2, len(edge) - 1)])
               for edge, (low, high) in zip(edges, found, strict=True)]
     edges = [np.linspace(low, high, FINE_CELLS + 1) for low, high in coarse]
     found = _significant(counts(), second, WIDEST_RUN, session)
     bounds = {}
     for column, edge, (low, high) in zip(columns, edges, found, strict=True):
-        # Cells of thin tails pass no threshold. Clipping a tail costs more than a range that is a little wide.
+        # The cells of a thin tail stay below the threshold. A clipped tail costs more than a slightly wide range.
         margin = WIDENING * float(edge[high + 1] - edge[low])
         lower, upper = np.clip([edge[low] - margin, edge[high + 1] + margin], edge[0], edge[-1]).tolist()
         if column.kind == "integer":
@@ -152,16 +150,17 @@ def with_private_bounds(rows: PrivateRows, schema: Schema, charges: tuple[Charge
 
 
 def rest_of(budget: Budget, share: float) -> Budget:
-    """Return the budget that is left when a fraction of it is spent: of epsilon, or of mu^2 for delta > 0.
+    """Return the budget that is left after a fraction is spent: a fraction of epsilon, or of mu^2 for delta > 0.
 
-    At the same delta; or, where that alone would already pay for what is left, at the same epsilon and a smaller delta.
+    The rest has the same delta and a smaller epsilon. If delta alone pays for the rest, the rest has the same epsilon
+    and a smaller delta.
 
     Raises
     ------
     InputError
         If the fraction is not between 0 and 1.
     BudgetError
-        If epsilon, or what is left, is too small for Gaussian noise.
+        If epsilon or the rest is too small for Gaussian noise.
     """
     if not (isinstance(share, Real) and 0.0 < share < 1.0):
         raise InputError(f"the share for private bounds must be between 0 and 1, not {shown(share)}")
@@ -173,7 +172,7 @@ def rest_of(budget: Budget, share: float) -> Budget:
         return Budget(epsilon, budget.delta)
     delta = float(ndtr(mu / 2.0 - budget.epsilon / mu)
                   - math.exp(budget.epsilon) * ndtr(-mu / 2.0 - budget.epsilon / mu))
-    # The difference of two numbers near 1/2 has lost digits; the search for mu goes by the same formula.
+    # The difference of two numbers near 1/2 loses digits, so delta is checked by the search for mu.
     while delta > 0.0 and gaussian_mu(Budget(budget.epsilon, delta)) > mu:
         delta *= 1.0 - 1e-6
     if not delta > 0.0:
@@ -182,7 +181,7 @@ def rest_of(budget: Budget, share: float) -> Budget:
 
 
 def histogram_charge(purpose: str, budget: Budget, share: float, columns: int) -> Charge:
-    """Return the charge for a histogram of so many columns with a fraction of a budget; see the module's docstring."""
+    """Return the charge of a histogram of so many columns for a fraction of a budget; see the module's docstring."""
     if budget.delta > 0:
         diameter = root_up(2.0 * columns)
         scale = diameter / (gaussian_mu(budget) * math.sqrt(share)) * UPWARD
@@ -192,18 +191,18 @@ def histogram_charge(purpose: str, budget: Budget, share: float, columns: int) -
 
 
 def histogram_charges(budget: Budget, share: float, columns: int) -> tuple[Charge, Charge]:
-    """Return the charges for the coarse and the fine histogram, public and known before both."""
+    """Return the charges of the coarse and the fine histogram. Both are public and known before the first draw."""
     return (histogram_charge("bounds, coarse", budget, share / 2.0, columns),
             histogram_charge("bounds, fine", budget, share / 2.0, columns))
 
 
 def _threshold(charge: Charge, runs: int, width: int = 1) -> float:
-    """Return what the noise of one of so many runs of ``width`` cells exceeds with a probability of at most 1 %."""
+    """Return a threshold. Any of so many empty runs of ``width`` cells exceeds it with a probability of at most 1 %."""
     if charge.law == "gaussian":
         return float(-ndtri(FALSE_CELL / runs)) * charge.scale * math.sqrt(width)
     if width == 1:
         return math.log(runs / (2.0 * FALSE_CELL)) * charge.scale
-    # Chernoff's bound, of which E exp(s z) = 1 / (1 - s^2) for Laplace noise z of scale 1.
+    # Chernoff's bound, with E exp(s z) = 1 / (1 - s^2) for Laplace noise z of scale 1.
     s = np.linspace(0.01, 0.99, 99)
     return float(((math.log(runs / FALSE_CELL) - width * np.log1p(-(s**2))) / s).min()) * charge.scale
 
@@ -214,15 +213,16 @@ def _coarse_edges(positive: bool) -> Array:
 
 
 def _cells(values: Array, special: tuple[float, ...], edges: Array) -> NDArray[np.int64]:
-    """Return the cell of each value, and the number of cells for those that are in none."""
+    """Return the cell of each value. A value that belongs to no cell gets the number of cells."""
     cell = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     return np.where(np.isnan(values) | np.isin(values, np.array(special, dtype=np.float64)), len(edges) - 1, cell)
 
 
 def _significant(counts: list[Array], charge: Charge, widest: int, session: Session) -> list[tuple[int, int]]:
-    """Return the first and the last cell of each column that are in a run of cells with more rows than noise shows.
+    """Return the first and the last significant cell of each column.
 
-    Runs are of 1, 2, 4, ... and at most ``widest`` cells, side by side.
+    A cell is significant if its noisy count exceeds the threshold, or if it lies in a run of 2, 4, ..., ``widest``
+    cells whose sum does.
     """
     session.charge(charge)
     noisy = session.draw(np.concatenate(counts), charge)
@@ -234,8 +234,8 @@ def _significant(counts: list[Array], charge: Charge, widest: int, session: Sess
             sums = part[: len(part) // width * width].reshape(-1, width).sum(axis=1)
             for run in np.flatnonzero(sums > _threshold(charge, len(noisy) * len(widths) // width, width)):
                 members = set(range(int(run) * width, int(run) * width + width))
-                # A run is of no news if it owes its rows to cells that are known already.
+                # A run adds nothing if its rows may lie in a cell that is already significant.
                 cells |= members if not cells & members else set()
-        # Too few rows to see any: the fullest cell is the best guess.
+        # Without a significant cell, the fullest cell is the best guess.
         found.append((min(cells), max(cells)) if cells else (int(part.argmax()),) * 2)
     return found

@@ -1,4 +1,4 @@
-"""THE RELEASE. Certify the noise, charge the ledger, draw: the only way from private sums to anything public."""
+"""THE RELEASE. Certify the noise, charge the ledger, draw. Private sums become public only here."""
 
 import logging
 import sys
@@ -26,39 +26,39 @@ Q = TypeVar("Q", bound=Query)
 
 logger = logging.getLogger(__name__)
 
-# What the noise's own proof may say more than a charge, relatively: both round, and OpenDP upwards.
+# The noise's own proof may exceed a charge by this factor: both round, and OpenDP rounds upwards.
 CERTIFIED_WITHIN = 1e-9
 # Larger standard deviations would overflow in later computations.
 LARGEST_DEVIATION = 1e100
-# The same sensitivity, computed in another order; every scale is raised by more than that.
+# A sensitivity that is computed in another order may differ by this factor. Every scale is raised by more.
 ROUNDED_HERE = 1.0 + 1e-13
 
-# What a private selection releases: for each name some texts.
+# The result of a private selection: some texts for each name.
 Selected = dict[str, tuple[str, ...]]
 
 
 class Rounds(Protocol):
-    """Keeps what a run releases where the end of its process does not lose it: :mod:`trigmech.storage.rounds_file`."""
+    """Keeps the released values of a run after its process ends; see :mod:`trigmech.storage.rounds_file`."""
 
     def begin(self) -> bool:
-        """Be there before the first charge; return whether nothing was there before."""
+        """Exist before the first charge. Return whether this call created the file."""
         ...
 
     def remove(self) -> None:
-        """Be gone."""
+        """Remove the file."""
         ...
 
     def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Selected | None:
-        """Return what the next draw released before the run was broken off, or None."""
+        """Return the values that the next draw released before an interruption, or None."""
         ...
 
     def keep(self, charge: Charge, released: Array | Selected) -> None:
-        """Keep what a draw released; if this returns, no process will draw it again."""
+        """Keep the values of a draw. Once this returns, no process draws them again."""
         ...
 
 
 class Planned(Protocol):
-    """A design that is released at once."""
+    """A design whose rounds are all released together."""
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -67,7 +67,7 @@ class Planned(Protocol):
 
 
 class Session:
-    """The release boundary of one run: only its methods make anything public.
+    """The release boundary of one run: only its methods make private values public.
 
     Parameters
     ----------
@@ -75,16 +75,16 @@ class Session:
         Every charge is recorded there before its noise is drawn.
     noise : Noise
     rounds : Rounds, optional
-        The file keeps each draw before it is used; a draw that it already has is not repeated.
+        The file keeps each draw before it is used. A draw that the file holds already is not repeated.
     """
 
     def __init__(self, ledger: Ledger, noise: Noise, rounds: Rounds | None = None) -> None:
         self._ledger, self._noise, self._rounds = ledger, noise, rounds
-        # Paid charges that are not drawn yet: how often, and the scale of the noise.
+        # Paid charges, the number of draws that each has left, and the scale of the noise.
         self._paid: list[list[Any]] = []
-        # Declared charges that did not come up yet; None if nothing was declared.
+        # Declared charges that were not requested yet; None if nothing was declared.
         self._declared: list[Charge] | None = None
-        # Charges that are made together with the first of them; and paid charges of these that did not come up yet.
+        # Charges that are recorded together with the first of them; and those of them that were not requested yet.
         self._together: tuple[Charge, ...] = ()
         self._ahead: list[list[Any]] = []
 
@@ -92,10 +92,10 @@ class Session:
         return f"Session({'simulated' if self._noise.simulated else 'hardened'} noise)"
 
     def check(self, *charges: Charge) -> None:
-        """Raise a BudgetError if a charge is too small by the noise's own proof, or if it cannot be drawn.
+        """Raise a BudgetError if a charge is below the cost that the noise's own proof gives, or if it cannot be drawn.
 
-        Nothing is recorded. Simulated noise has no such proof. Neither kind of noise is drawn for a charge that is a
-        claim of another tool, or for a threshold, which uses the noise of another charge.
+        Nothing is recorded. Simulated noise has no such proof. A charge that is a claim of another tool cannot be
+        drawn. A threshold needs no draw, because it uses the noise of another charge.
         """
         for charge in charges:
             if charge.law == "other":
@@ -107,13 +107,13 @@ class Session:
     def declare(self, *charges: Charge) -> None:
         """Allow only these charges from now on, each once.
 
-        An equal declared charge pays for each charge, or else a declared one of the same law, norm and count that costs
-        as much or more; the declared charge is recorded.
+        A requested charge is paid for by an equal declared charge. If there is no equal one, a declared charge of the
+        same law, norm and count pays for it, which must cost as much or more. The ledger records the declared charge.
         """
         self._declared = list(charges)
 
     def check_declared(self, *charges: Charge) -> None:
-        """Raise a BudgetError if charges that will come up are not declared; nothing is recorded."""
+        """Raise a BudgetError if no declared charges pay for these; nothing is recorded."""
         self._matched(charges)
 
     def charge_together(self, *charges: Charge) -> None:
@@ -121,37 +121,36 @@ class Session:
         self._together = charges
 
     def charge(self, *charges: Charge) -> None:
-        """Check charges and record them in the ledger, all or none, except those that were recorded ahead.
+        """Check charges and record all of them in the ledger, except those that were recorded ahead.
 
         Raises
         ------
         BudgetError
-            By :meth:`check`, if the charges would exceed the budget, or if they are not declared; nothing is recorded
-            then.
+            By :meth:`check`; or if the charges would exceed the budget or are not declared. Then nothing is recorded.
         InputError
-            If the ledger or the file of the rounds cannot be written; likewise.
+            If the ledger or the file of the rounds cannot be written. Then nothing is recorded.
         UncertainChargeError
-            If it is not known whether they are recorded. Nothing may be drawn for them by this object.
+            If it is unknown whether the charges are recorded. This session cannot draw for them.
         """
         paying, scales, left = self._matched(charges)
-        # The noise's own proof of the draw, which may differ slightly from the recorded charge.
+        # The drawn noise may differ slightly from the recorded charge, so its own proof is checked too.
         asked = list(zip(charges, paying, scales, strict=True))
         self.check(*(replace(charge, scale=scale) for charge, declared, scale in asked if charge != declared))
         self._charge(*paying)
         if self._declared is not None:
             self._declared = left
         for charge, declared, scale in asked:
-            # Draws are known by the very charge that is given for them.
+            # A draw is identified by the very object that was requested.
             entry = next((entry for entry in self._paid if entry[0] is declared and entry[1] > 0), None)
             if entry is not None:
                 entry[0], entry[2] = charge, scale
 
     def _matched(self, charges: Sequence[Charge]) -> tuple[list[Charge], list[float], list[Charge]]:
-        """Return the declared charges that pay for some, the scales of their noise, and what is declared besides."""
+        """Return the declared charges that pay for these, the scales of the noise, and the remaining charges."""
         if self._declared is None:
             return list(charges), [charge.scale for charge in charges], []
         left, found = list(self._declared), dict[int, tuple[Charge, float]]()
-        # Those that are equal first: what costs less must not take the place of another one.
+        # Equal charges are matched first: a cheaper request must not use up the charge of another one.
         for equal in (True, False):
             for k, charge in enumerate(charges):
                 scales = {place: charge.scale_paid_by(declared)
@@ -170,7 +169,7 @@ class Session:
         return [found[k][0] for k in range(len(charges))], [found[k][1] for k in range(len(charges))], left
 
     def _charge(self, *charges: Charge) -> None:
-        """Record charges, but for those that were recorded ahead."""
+        """Record charges, except those that were recorded ahead."""
         if self._together and charges[0] in self._together:
             ahead, self._together = self._together, ()
             before = len(self._paid)
@@ -193,46 +192,46 @@ class Session:
         try:
             self._ledger.charge(*charges)
         except UncertainChargeError:
-            # The run may have been charged: whoever goes on with it looks for what it was charged.
+            # The run may have been charged. The file stays, and a continued run looks its charges up.
             raise
         except TrigmechError:
             if begun and self._rounds is not None:
-                # A file that stays has nothing but its first line, and a run that is not charged.
+                # If the file stays, it holds only its first line, and the run is not charged.
                 with suppress(OSError):
                     self._rounds.remove()
             raise
-        # Coordinates that are counted one by one are drawn together.
+        # A charge of norm "each" counts coordinates, and they are drawn together.
         self._paid += [[charge, 1 if charge.norm == "each" else charge.count, charge.scale] for charge in charges
                        if charge.law != "threshold"]
 
     def draw(self, values: Array, charge: Charge) -> Array:
-        """Return private values with the noise of a charge that is recorded: each of its draws can be made once.
+        """Return private values with the noise of a recorded charge. Each of its draws can be made once.
 
         Parameters
         ----------
         values : ndarray, private
-            That move by at most the charge's sensitivity when a row is replaced.
+            They move by at most the charge's sensitivity when a row is replaced.
         charge : Charge
 
         Raises
         ------
         BudgetError
-            If the charge was not recorded, or all of its draws are made.
+            If the charge was not recorded, or all of its draws were made.
         """
         released = self._released(values, charge, lambda noisy: noisy, np.shape(values))
         return np.asarray(released)
 
     def measured(self, rows: PrivateRows, asked: Sequence[Measurement[Q]],
                  charge: Charge) -> tuple[Measurement[Q], ...]:
-        """Return measurements with values: the queries' means over the rows, with the noise of a charge; one draw.
+        """Return measurements with values: the queries' means over the rows, with the noise of one draw.
 
         Parameters
         ----------
         rows : PrivateRows, private
         asked : sequence of Measurement
-            Measurements without values; they may depend on earlier releases.
+            Measurements without values. They may depend on earlier releases.
         charge : Charge
-            Recorded before.
+            A recorded charge.
 
         Raises
         ------
@@ -243,7 +242,7 @@ class Session:
 
     def drawn(self, asked: Sequence[Measurement[Q]], sums: Sequence[Array], charge: Charge,
               n: int) -> tuple[Measurement[Q], ...]:
-        """Return measurements with values, from exact sums over n persons, which are private; see :meth:`measured`.
+        """Return measurements with values, from private exact sums over n persons; see :meth:`measured`.
 
         Raises
         ------
@@ -256,14 +255,14 @@ class Session:
         return tuple(each.drawn(own, noise) for each, own in zip(asked, parted(noisy, asked), strict=True))
 
     def choose(self, scores: Array, charge: Charge) -> tuple[int, ...]:
-        """Return the places of chosen scores, as many as the charge counts, each at most once.
+        """Return the places of the chosen scores, as many as the charge counts. No place is chosen twice.
 
         Parameters
         ----------
         scores : ndarray (K,), private
             Each moves by at most half the charge's sensitivity when a row is replaced.
         charge : Charge
-            Recorded before; of law "exponential".
+            A recorded charge of law "exponential".
         """
         left, found = scores.astype(np.float64), list[int]()
         for _ in range(min(charge.count, len(scores))):
@@ -272,13 +271,13 @@ class Session:
         return tuple(found)
 
     def _check_moves(self, asked: Sequence[Measurement[Any]], charge: Charge, n: int) -> None:
-        """Raise a BudgetError unless a charge pays for measurements of n persons: by their proofs it always does."""
+        """Raise a BudgetError unless a charge pays for measurements of n persons. By their proofs it always does."""
         norm = "Linf" if charge.norm == "each" else charge.norm
         if not sensitivity_of(asked, norm, n, 1.0) <= charge.sensitivity * ROUNDED_HERE:
             raise BudgetError(f"{charge.purpose}: the planned numbers can move further than the charge allows")
 
     def select(self, values: Array, charge: Charge, chosen: Callable[[Array], Selected]) -> Selected:
-        """Return a choice by values with the noise of a charge, each draw once; the noisy values stay private.
+        """Return a choice that a function makes from noisy values; the noisy values stay private.
 
         Parameters
         ----------
@@ -306,26 +305,26 @@ class Session:
         return released
 
     def uniform(self, size: int) -> Array:
-        """Return numbers (size,) of [0, 1) that decide which row of a person counts: not noise, and never shown."""
+        """Return numbers (size,) in [0, 1) that choose the row of a person that counts. They are never shown."""
         if isinstance(self._noise, SimulatedNoise):
             return self._noise.rng.random(size)
         return uniform(size)
 
     def release(self, rows: PrivateRows, design: Planned, domain: Domain | None = None) -> Release:
-        """Release the means of queries over private rows, all rounds of them charged together, before the first draw.
+        """Release the means of queries over private rows. All rounds are charged together before the first draw.
 
         Parameters
         ----------
         rows : PrivateRows, private
-        design : MomentDesign, or another one that has rounds
-            Each of them is one draw.
+        design : MomentDesign, or another design with rounds
+            Each round is one draw.
         domain : Domain, optional
-            That the design was made for. Default: that of the rows, which knows more where bounds were found.
+            The domain for which the design was made. Default: the domain of the rows, which includes found bounds.
 
         Raises
         ------
         InputError
-            If the rows do not keep to their domain, or are not as many as was said; nothing is charged then.
+            If the rows leave their domain, or their number differs from the stated one. Then nothing is charged.
         BudgetError
             As :meth:`released`.
         """
@@ -333,17 +332,17 @@ class Session:
         return Release(rows.n, domain or rows.domain, self.released(design.rounds, sums, rows.n))
 
     def released(self, rounds: Sequence[Round], sums: Sequence[Array], n: int) -> tuple[Measurement[Any], ...]:
-        """Return measurements with values, of exact sums over n persons, which are private; see :meth:`release`.
+        """Return measurements with values, from private exact sums over n persons; see :meth:`release`.
 
         Raises
         ------
         BudgetError
-            If a weighted vector can move further than its charge says, the noise's own proof says that a round costs
-            more than its charge, or together they would exceed the ledger's budget; nothing is charged or drawn then.
+            If a weighted vector can move further than its charge states, if a round costs more than its charge by the
+            noise's own proof, or if all rounds exceed the ledger's budget. Then nothing is charged or drawn.
 
         Notes
         -----
-        Privacy: the sensitivities of the weighted means are proved where the design was made; dividing by the public
+        Privacy: the sensitivities of the weighted means are proved where the design is made. The division by the public
         weights afterwards is post-processing.
         """
         self.check(*(each.charge for each in rounds if each.charge.law == "other"))
@@ -362,9 +361,9 @@ class Session:
         return tuple(made)
 
     def _certify(self, charge: Charge) -> None:
-        """Refuse real noise that costs more by its own proof (OpenDP's privacy map) than the charge does."""
+        """Refuse real noise whose own proof (OpenDP's privacy map) gives a higher cost than the charge."""
         if charge.norm == "each":
-            # One vector whose entries each move by the sensitivity.
+            # One vector; each of its entries moves by the sensitivity.
             proved = self._noise.loss(charge.law, charge.scale, charge.count * charge.sensitivity)
         else:
             proved = charge.count * self._noise.loss(charge.law, charge.scale, charge.sensitivity)

@@ -1,4 +1,4 @@
-"""What comes out of a release: measurements with values, public, from which everything else is made."""
+"""The result of a release: measurements with values. They are public, and everything else is made from them."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trigmech._deprecated import deprecated
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -38,9 +39,9 @@ class Axes:
     directions : ndarray (d, k)
         Orthonormal columns: the last subspace X^(L).
     images : ndarray (d, k)
-        The last noisy product W^(L), of the released covariance with the subspace before it.
+        The last noisy product W^(L) of the released covariance and the subspace X^(L-1).
     previous : ndarray (d, k)
-        That subspace, X^(L-1).
+        The subspace X^(L-1).
     """
 
     directions: Array
@@ -50,8 +51,8 @@ class Axes:
     def eigenvalues(self, how: str) -> Array:
         """Return estimates (k,) of the first eigenvalues, at least 0.
 
-        "norm" is the thesis's |w_s|, whose square is inflated by the noise of all d entries; "rayleigh" is the
-        quotient x_s . w_s, whose noise is that of one entry.
+        "norm" is the thesis's |w_s|; the noise of all d entries inflates its square. "rayleigh" is the quotient
+        x_s . w_s, which has the noise of one entry.
         """
         if how == "norm":
             return np.linalg.norm(self.images, axis=0)
@@ -60,22 +61,21 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """The noisy numbers of all rounds; everything made from them is post-processing. Public.
+    """The noisy numbers of all rounds. They are public, and any computation from them is post-processing.
 
     Parameters
     ----------
     n : int
-        Rows of the table.
+        The number of rows (persons) of the table.
     domain : Domain
     measurements : tuple of Measurement
-        With values, in the order in which they were drawn. A query can be measured more than once.
+        The measurements with values, in the order of their draws. A query can be measured more than once.
     columns : tuple of ReleasedColumn, optional
-        Where columns were measured by positions: those of each, and what its distribution is taken to be without regard
-        to other columns.
+        The positions of each column and its estimated distribution alone, if columns were measured by positions.
     schema : Schema, optional
-        Whose constraints rows keep.
+        The schema with the constraints of the rows.
     importance : float
-        The importance of all tables of three columns together, relative to those of two, when they were selected.
+        The importance of all tables of three columns together, relative to the tables of two, during selection.
     mean : ndarray (d,), optional
         Noisy mean of the rows, if principal axes were released.
     axes : Axes, optional
@@ -93,26 +93,26 @@ class Release:
     @classmethod
     def of_moments(cls, n: int, features: FunctionSet, means: ArrayLike, deviations: ArrayLike,
                    domain: Domain | None = None, mean: Array | None = None, axes: Axes | None = None) -> "Release":
-        """Return the release of the noisy means (K,) of functions, whose noise has these standard deviations (K,).
+        """Return a release of the noisy means (K,) of functions, with these standard deviations (K,) of the noise.
 
-        A deviation of 0 is that of the constant, whose mean is known.
+        The constant function has deviation 0, because its mean is known.
         """
         values, noise = np.asarray(means, dtype=np.float64), np.asarray(deviations, dtype=np.float64)
-        # Functions whose noise is alike are one measurement.
+        # Neighbouring functions with equal deviations form one measurement.
         ends = np.flatnonzero(np.append(noise[1:] != noise[:-1], True)) + 1
         made = tuple(Measurement(Functions.of(features, domain, slice(a, b)), 1.0, values[a:b], float(noise[a]))
                      for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
         return cls(n, made[0].query.domain, made, mean=mean, axes=axes)
 
     def described(self, schema: Schema) -> "Release":
-        """Return the release with the schema, whose constraints rows are to keep."""
+        """Return the release with the schema. Rows made from it keep the schema's constraints."""
         return replace(self, schema=schema)
 
     @cached_property
     def known(self) -> tuple[Measurement[Query], ...]:
-        """The measurement of each query; for a query that was measured several times, the mean by the precisions.
+        """One measurement for each query. Several measurements of a query are averaged, weighted by their precisions.
 
-        Columns come first, then closer looks, tables of two columns, products, and tables of more columns.
+        Single columns come first, then details of intervals, tables of two columns, products, and larger tables.
         """
         repeated: dict[int, list[Measurement[Query]]] = {}
         for each in self.measurements:
@@ -131,7 +131,7 @@ class Release:
         return tuple(sorted(found, key=lambda each: _place(each.query)))
 
     def of(self, kind: type[Q]) -> tuple[Measurement[Q], ...]:
-        """Return the measurements of the queries of a class."""
+        """Return the measurements whose queries have this class."""
         return tuple(cast(Measurement[Q], each) for each in self.known if isinstance(each.query, kind))
 
     @cached_property
@@ -140,7 +140,7 @@ class Release:
         return self.of(Histogram)
 
     def look_at(self, column: int) -> Measurement[Histogram] | None:
-        """Return the most exact histogram of a column, or None if it was not measured."""
+        """Return the histogram of a column with the least noise, or None if the column was not measured."""
         own = [look for look in self.looks if look.query.column == column]
         return min(own, key=lambda look: look.deviation) if own else None
 
@@ -167,15 +167,15 @@ class Release:
 
     @cached_property
     def directions(self) -> Measurement[Directions] | None:
-        """What is known of the directions of rows, if they were measured."""
+        """The measurement of the directions of rows, if there is one."""
         held = self.of(Directions)
         return held[0] if held else None
 
     def on(self, columns: Sequence[ReleasedColumn]) -> "Release":
-        """Return the release for columns whose positions are cut further."""
+        """Return the release for columns with finer positions."""
         partitions: list[Partition] = [column.partition for column in columns]
         made: dict[int, Query] = {}
-        # What several queries share they share afterwards, so that a fit has each once.
+        # Objects that several queries share stay shared, so that a fit holds each of them once.
         known: dict[Any, Any] = {}
         for each in self.measurements:
             if id(each.query) not in made:
@@ -190,7 +190,7 @@ class Release:
 
     @cached_property
     def features(self) -> FunctionSet:
-        """The functions that were measured, all of one set, in its order; an InputError if they are not."""
+        """The measured functions, in the order of their set. Raises an InputError unless all belong to a single set."""
         held = self.moments
         if not held or any(each.query.features is not held[0].query.features for each in held) or [
                 k for each in held for k in range(each.query.members.start, each.query.members.stop)
@@ -200,17 +200,17 @@ class Release:
 
     @cached_property
     def index(self) -> FunctionIndex:
-        """What the functions are."""
+        """The descriptions of the functions."""
         return FunctionIndex.of(self.features, self.domain)
 
     @property
     def own_features(self) -> Features:
-        """The functions, if they are the package's own; else an InputError."""
+        """The functions. Raises an InputError if they are custom functions."""
         return Features.of(self.features)
 
     @property
     def basis(self) -> ChebyshevBasis:
-        """The Chebyshev products among the functions; an InputError if these are functions of somebody's own."""
+        """The Chebyshev products among the functions. Raises an InputError if these are custom functions."""
         return self.own_features.basis
 
     @property
@@ -219,12 +219,12 @@ class Release:
         return self.own_features.profiles
 
     def of_numbers(self) -> tuple["Release", NDArray[np.int64]]:
-        """Return the release of those functions that use only coordinates of numbers, and their positions.
+        """Return a release of the functions that use only numeric coordinates, and their positions.
 
         Raises
         ------
         InputError
-            If no coordinate is a number.
+            If the domain has no numeric coordinate.
         """
         chosen = list(self.domain.numbers)
         if not chosen:
@@ -236,33 +236,34 @@ class Release:
                                   self.means[kept], self.deviations[kept]), kept
 
     @property
+    @deprecated("Release.scales", since="0.2", removed_in="0.4", instead="Release.deviations")
     def scales(self) -> Array:
-        """The same as ``deviations``, by its older name."""
+        """The same as ``deviations``, by its older name, which is deprecated since 0.2."""
         return self.deviations
 
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
-        """How many numbers are known."""
+        """The number of released values; a query that was measured several times counts once."""
         queries = {id(each.query): each.query for each in self.measurements}
         return sum(math.prod(query.shape) for query in queries.values())
 
     @cached_property
     def means(self) -> Array:
-        """All noisy frequencies and means (K,), without bias, in the order of `known`."""
+        """All noisy frequencies and means (K,), in the order of `known`. They are unbiased."""
         return np.concatenate([np.zeros(0), *(each.means.ravel() for each in self.known)])
 
     @cached_property
     def deviations(self) -> Array:
-        """The standard deviations (K,) of their noise, each by itself; see :attr:`trigmech.NoisyMoments.deviations`."""
+        """The standard deviations (K,) of the noise of `means`; see :attr:`trigmech.NoisyMoments.deviations`."""
         return np.concatenate([np.zeros(0), *(each.deviations for each in self.known)])
 
     @cached_property
     def kinds(self) -> NDArray[np.str_]:
-        """The kind of each (K,)."""
+        """The kind (K,) of each number of `means`."""
         return np.concatenate([np.zeros(0, dtype=np.str_), *(each.query.kinds for each in self.known)])
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the name of each function (K,), from those of the D coordinates; intervals are those of [-1, 1]."""
+        """Return the name of each function (K,), given the names of the D coordinates. Intervals are in [-1, 1]."""
         return [name for each in self.known for name in each.query.names(coordinates)]
 
 

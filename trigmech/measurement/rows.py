@@ -1,4 +1,4 @@
-"""PRIVATE. A table, and its rows on their way to the moments."""
+"""PRIVATE. A table, and its rows as points of the cube."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ class PrivateRows:
     n : int
         Number of persons; public.
     domain : Domain
-        What their coordinates mean; public.
+        The kinds of the coordinates; public.
     chunks : callable, private
-        Returns the rows again at each call, in arrays (k, D) of any lengths, or in chunks.
+        Each call returns all rows again, in chunks or in arrays (k, D) of any length.
     """
 
     n: int
@@ -62,7 +62,7 @@ class PrivateRows:
         Raises
         ------
         InputError
-            If the rows break a rule of the statistic, or the persons are not as many as was said.
+            If the rows break a rule of the statistic, or the number of persons differs from the stated one.
         """
         total = Total(asked.size)
         for chunk in self.chunks():
@@ -71,33 +71,33 @@ class PrivateRows:
         return total
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if sums are of more or fewer persons than was said."""
+        """Raise an InputError if the sums count more or fewer persons than n."""
         if total.n != self.n:
             raise InputError(f"the table had {self.n} rows before and now has {total.n}; it changed while it was read")
 
 
 class TableSource(Protocol):
-    """What a run needs of a table, wherever it is."""
+    """A table, as a run uses it: in this process or on workers."""
 
     n: int
     library: str | None
     categorical: tuple[str, ...]
 
     def say(self, step: str, done: int, total: int, /) -> None:
-        """Tell of progress."""
+        """Report progress."""
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the table as it is, of the schema's columns."""
+        """Return the schema's columns of the table, not mapped to points."""
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
+        """Return the rows as points of the cube; ``found`` if bounds or categories of the schema were private."""
 
 
 def persons_of(file: TableFile | ParquetFiles, schema: Schema) -> int:
-    """Return how many persons a file is of: its rows, unless the schema has a person, whose column is read; public."""
+    """Return the number of persons in a file; public. Without a column of persons, each row is a person."""
     if schema.person is None:
         return file.n
-    # Without a header a column is known by its place among all.
+    # Without a header, the place among all columns identifies a column.
     named = not isinstance(file, TableFile) or file.options.get("header", True)
     buckets = Buckets(file, PersonAlone(schema.person) if named else schema)
     buckets.close()
@@ -105,35 +105,34 @@ def persons_of(file: TableFile | ParquetFiles, schema: Schema) -> int:
 
 
 class PrivateTable:
-    """A table of any kind that can be read again and again, checked against its schema.
+    """A table that is checked against its schema and can be read several times.
 
     Parameters
     ----------
     table : dataframe, array_like (n, d), path, TableFile or ParquetFiles, private
-        What is lazy, or can be read only once, is read into memory, once. A file is read in chunks; if the schema has a
-        person, by way of :class:`trigmech.measurement.persons.Buckets`.
+        A lazy table, or one that can be read only once, is read into memory. A file is read in chunks; if the schema
+        has a column of persons, :class:`trigmech.measurement.persons.Buckets` groups its rows.
     schema : Schema
-        It may have private bounds and categories that are not found yet: the table is then checked as far as it can be
-        without them.
+        Its private bounds and categories may be unknown yet. Then only the rest of the table is checked.
     progress : callable, optional
-        Called with public facts alone.
+        Called with public facts only.
     least : int
-        Persons.
+        The smallest accepted number of persons.
 
     Attributes
     ----------
     n : int
-        Persons, or rows if each is one; public.
+        The number of persons; without a column of persons, the number of rows. Public.
     library : str or None
         The dataframe's library, "pyarrow" for a file; public.
     categorical : tuple of str
-        The columns of categories that came in a type of categories; public.
+        The categorical columns that the dataframe holds in a categorical type; public.
 
     Raises
     ------
     InputError
-        If the table does not fit the schema; files are read for that only if something in it is private. If it has
-        fewer than 2 persons.
+        If the table does not fit the schema, or has fewer than ``least`` persons. A file is read for this check only if
+        the schema has private bounds or categories.
     """
 
     def __init__(self, table: Any, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
@@ -148,7 +147,7 @@ class PrivateTable:
             self._table, [column.name for column in schema.columns if column.kind in CATEGORIES])
         checking = bool(schema.private_bounds or schema.private_categories)
         self.say("checking the table and the options" if checking else self._next, 0, 0)
-        # Whatever the bounds are, as long as any kind and transform allows them.
+        # Any bounds that all kinds and transforms allow will do for this check.
         complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
         complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
         self._buckets = Buckets(self._table, schema) if self._file and schema.person is not None else None
@@ -172,17 +171,17 @@ class PrivateTable:
             self._buckets.close()
 
     def say(self, step: str, done: int, total: int, /) -> None:
-        """Tell of progress: public facts alone."""
+        """Report progress, with public facts only."""
         if self._progress is not None:
             self._progress(step, done, total)
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the table as it is, in one or more chunks, of the schema's columns."""
+        """Return the schema's columns of the table, not mapped to points, in one or more chunks."""
         return PrivateRows(self.n, self._rows.domain,
                            lambda: (chunk_of(part, schema, raw=True) for part in self._parts(schema)))
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
+        """Return the rows as points of the cube; ``found`` if bounds or categories of the schema were private."""
         if not found:
             return self._rows
         self.say(self._next, 0, 0)
@@ -193,16 +192,17 @@ class PrivateTable:
         return "counting rows and planning" if self._file else "planning, measuring and fitting"
 
     def _parts(self, schema: Schema) -> Iterable[Any]:
-        """Return the table in one or more parts, each with all rows of its persons."""
+        """Return the table in one or more parts. Each part holds all rows of its persons."""
         if self._buckets is not None:
             return self._buckets.tables()
         return self._table.chunks(schema) if self._file else (self._table,)
 
     def _encoded(self, schema: Schema, first: Schema, quiet: bool = False) -> PrivateRows:
-        """Return the rows; a file's cells are read by the second schema, which is the first or less complete.
+        """Return the rows. A file's cells are read by the schema ``first``, which may lack found bounds or categories.
 
-        A mark of missing values is one unless it is among the categories. So nothing is missing by a schema that is not
-        missing by a less complete one, and what is refused is refused before they are found.
+        A mark of missing values counts as missing unless it is one of the categories. So a value that is missing by the
+        complete schema is also missing by the incomplete one. A table that is refused is therefore refused before the
+        private categories are found.
         """
         if not self._file:
             whole = chunk_of(self._table, schema)
@@ -219,7 +219,7 @@ class PrivateTable:
                 whole = chunk_of(part, schema)
                 mapped = Chunk(whole.points, schema.domain, None, whole.starts)
                 done += mapped.persons
-                # How many persons have which hash, and how many parts their rows make, is private.
+                # The number of parts, and of persons in each, depends on hashes and is private.
                 if not quiet and schema.person is None:
                     self.say("measuring", done, n)
                 yield mapped

@@ -1,16 +1,17 @@
 """PRIVATE. Sums over the persons of a table, as whole numbers on lattices that are fixed beforehand.
 
-All that is ever computed of private rows is a vector of sums: a *statistic*. Each person adds whole numbers to it,
-those of her row, or, where persons have several rows, the mean over her rows, rounded once. Whole numbers add up to the
-same in any order, so the sums have the same bits however a table was cut, and whoever added the parts.
+Private rows are used for one purpose only: a vector of sums, called a *statistic*. Each person adds whole numbers to
+it. A person with one row adds the values of this row. A person with several rows adds their mean, rounded once. The sum
+of whole numbers does not depend on their order. So the sums have the same bits however the table is cut, and whoever
+adds the parts.
 
-**Persons.** What one person adds is the mean of what her rows would add alone, so it lies in the convex hull of that,
-but for rounding. The largest distance between two points of a hull, in any norm, is that between two of the points that
-span it: so replacing a person moves the sums no further than replacing one row does, whatever the number of her rows.
-Rounding: means of functions are rounded to their lattice of 2^-40, by at most half its step an entry
-(:func:`trigmech.queries.functions.rounding`). Shares of positions are divided so that those of a person sum to 1
-exactly (:func:`_add_shares`): a person's part is a probability vector, which lies in the hull of the indicators, with
-nothing added to any norm. Products of scores move by at most 2^-47 of their unit, see :mod:`trigmech.planning.tables`.
+**Persons.** A person adds the mean of the vectors that her rows would add alone. Apart from rounding, this mean lies in
+the convex hull of these vectors. In any norm, the largest distance between two points of a hull is the distance between
+two of the points that span it. So replacing a person moves the sums no further than replacing a row does, for any
+number of her rows. Rounding: means of functions are rounded to their lattice of 2^-40, by at most half a step for each
+entry (:func:`trigmech.queries.functions.rounding`). The shares of a person sum to exactly 1 (:func:`_add_shares`). So
+they are a probability vector, which lies in the hull of the indicators, and rounding adds nothing to any norm. Products
+of scores move by at most 2^-47 of their unit; see :mod:`trigmech.planning.tables`.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,27 +32,27 @@ Integers = NDArray[np.int64]
 # A person's share of 1 is 2^46 units, and the shares of 2^16 persons fit into 64 bits.
 SHARE_BITS = 46
 PERSONS_AT_A_TIME = 2**16
-# So that no product of a number of rows and a remainder leaves 64 bits.
+# With this limit, a product of a number of rows and a remainder fits into 64 bits.
 MOST_ROWS_OF_A_PERSON = 2**22
-# Values of functions at several rows that are held at a time.
+# The largest number of function values in memory at a time.
 MOST_VALUES = 2**22
 LIMB = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows of a table, all of each person; as points of the cube, or as they are with the schema that maps them.
+    """Some rows of a table, with all rows of each of their persons.
 
     Parameters
     ----------
     rows : ndarray (k, D), or a table, private
     domain : Domain
     schema : Schema, optional
-        Maps a table to points. None: the rows are points.
+        Maps a table to points. None: the rows are points already.
     starts : ndarray (p,) of int, optional, private
         The first row of each person, ascending from 0. None: each row is a person.
     order : ndarray (k,) of int, optional, private
-        Brings each person's rows together; None: they are.
+        An order that brings each person's rows together. None: they are together already.
     """
 
     rows: Any
@@ -62,7 +63,7 @@ class Chunk:
 
     @property
     def points(self) -> Array:
-        """The rows as points (k, D), each person's together."""
+        """The rows as points (k, D), with the rows of a person together."""
         return self.sorted(np.asarray(self.rows) if self.schema is None else self.schema.to_cube(self.rows))
 
     def sorted(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -71,11 +72,11 @@ class Chunk:
 
     @property
     def persons(self) -> int:
-        """How many persons there are; of a table without ``starts`` its rows are counted elsewhere."""
+        """The number of persons."""
         return len(self.rows) if self.starts is None else len(self.starts)
 
     def checked(self) -> Array:
-        """Return the points, or raise an InputError if they do not keep to the domain, which sensitivities rely on."""
+        """Return the points. Raise an InputError if one is outside the domain, because sensitivities rely on it."""
         points = self.points
         self.domain.check(points)
         if not (np.abs(points) <= 1.0).all():
@@ -87,14 +88,14 @@ class Chunk:
 
 
 class Total:
-    """Whole numbers (K,) of up to 95 bits, in two limbs, and how many persons they are of.
+    """Sums (K,) of whole numbers, of up to 95 bits, in two limbs.
 
     Attributes
     ----------
     limbs : ndarray (2, K) of int
-        high and low with the value 2^32 high + low, 0 <= low < 2^32: one form of each value.
+        The values are 2^32 high + low with 0 <= low < 2^32, so each value has a single form.
     n : int
-        Persons.
+        The number of persons that were added.
     """
 
     def __init__(self, size: int) -> None:
@@ -104,7 +105,7 @@ class Total:
         return f"Total(n={self.n}, values hidden)"
 
     def part(self, members: slice) -> "Total":
-        """Return a view of some values: additions to the view count here too, but persons do not."""
+        """Return a view of some values. An addition to the view changes these values, but not ``n``."""
         own = Total(0)
         own.limbs = self.limbs[:, members]
         return own
@@ -123,15 +124,15 @@ class Total:
         return self
 
     def over(self, unit: int) -> Array:
-        """Return the values (K,) over a power of two 2^unit, rounded to the nearest float if the high limb has 53 bits.
+        """Return the values (K,) divided by 2^unit, rounded to the nearest float.
 
-        With more, for more than 2^39 persons, they are rounded twice.
+        They are rounded twice if a high limb has more than 53 bits, which takes more than 2^39 persons.
         """
         high, low = self.limbs.astype(np.float64)
         return np.asarray((high * 2.0**LIMB + low) * 2.0**-unit)
 
     def is_sum_of(self, whole: int, members: slice = slice(None)) -> bool:
-        """Return whether some of the values, none below 0, sum to a number."""
+        """Return whether some of the values are at least 0 and sum to a number."""
         high, low = self.limbs[:, members]
         return bool((high >= 0).all()) and (
             sum(high.tolist()) * 2**LIMB + sum(low.tolist()) == whole)
@@ -142,21 +143,24 @@ class Statistic(Protocol):
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of sums."""
         ...
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add what the persons of a chunk add; raise an InputError if its rows break a rule."""
+        """Add the persons of a chunk. Raise an InputError if its rows break a rule."""
         ...
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if the sums cannot be of so many persons."""
+        """Raise an InputError if so many persons cannot have these sums."""
         ...
 
 
 def pieces(n: int, starts: Integers | None,
            most: int = PERSONS_AT_A_TIME) -> Iterator[tuple[slice, Integers | None, int]]:
-    """Yield consecutive persons, at most so many at a time: their rows, the first row of each, counted there, and p."""
+    """Yield consecutive persons, at most ``most`` at a time: their rows, the first row of each, and their number.
+
+    The first rows are counted from the start of the piece.
+    """
     if starts is None:
         for low in range(0, n, most):
             yield slice(low, min(low + most, n)), None, min(most, n - low)
@@ -168,7 +172,7 @@ def pieces(n: int, starts: Integers | None,
 
 
 def _ends(n: int, starts: Integers) -> Integers:
-    """Return where each person begins, and where the last one ends."""
+    """Return the first row of each person, and the end of the last person's rows."""
     ends = np.append(starts, n)
     if (np.diff(ends) > MOST_ROWS_OF_A_PERSON).any():
         raise InputError(f"a person has more than {MOST_ROWS_OF_A_PERSON:,} rows")
@@ -178,12 +182,7 @@ def _ends(n: int, starts: Integers) -> Integers:
 def add_means(values: Callable[[slice], Integers], n: int, starts: Integers, bits: int, total: Total) -> None:
     """Add each person's mean of whole numbers, times 2^bits and rounded to the nearest, half up.
 
-    Parameters
-    ----------
-    values : callable
-        Returns those (k, K) of some of n rows, which are of at most 46 - bits bits.
-    n, starts
-        The rows, and the first of each person.
+    The callable ``values`` returns the numbers (k, K) of some of the n rows, of at most 46 - bits bits.
     """
     most = max(1, MOST_VALUES // max(total.limbs.shape[1], 1))
     ends = _ends(n, starts)
@@ -192,7 +191,7 @@ def add_means(values: Callable[[slice], Integers], n: int, starts: Integers, bit
         last = max(int(np.searchsorted(ends, starts[first] + most, side="right")) - 1, first + 1)
         rows = range(int(starts[first]), int(ends[last]))
         if len(rows) > most:
-            # One person, of more rows than are held at a time.
+            # A single person has more rows than fit into memory at a time.
             sums = np.add.reduce([values(slice(a, min(a + most, rows.stop))).sum(axis=0)
                                   for a in range(rows.start, rows.stop, most)])[None]
         else:
@@ -205,14 +204,14 @@ def add_means(values: Callable[[slice], Integers], n: int, starts: Integers, bit
 
 
 def _means(sums: Integers, counts: Integers, bits: int) -> Integers:
-    """Return sums over numbers of rows, in 2^-bits, rounded to the nearest, half up; exact in 64 bits."""
+    """Return sums over numbers of rows, in units of 2^-bits, rounded to the nearest, half up; exact in 64 bits."""
     whole, rest = np.divmod(sums, counts)
     return np.asarray((whole << bits) + ((rest << (bits + 1)) + counts) // (2 * counts))
 
 
 def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: int,
            bits: int = SHARE_BITS) -> Integers:
-    """Return sums (size,) over at most 2^16 persons of the share of their rows at each place, in 2^-bits.
+    """Return the sums (size,) of the persons' shares at each place, in units of 2^-bits, for at most 2^16 persons.
 
     Parameters
     ----------
@@ -230,10 +229,10 @@ def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: 
 
 @njit(cache=True, nogil=True)
 def _add_shares(places: Integers, starts: Integers, whole: int, sums: Integers) -> None:
-    """Add each person's units, divided by the number of her rows at each place.
+    """Divide each person's units among her places, in proportion to the number of her rows there.
 
-    The quotient at each place is rounded down; the rest, less than a unit for each of her places, goes to the first of
-    her places, one unit each. So the units sum to the whole, and depend on how many rows are where, not on their order.
+    Each quotient is rounded down. The rest is less than one unit for each of her places; her first places get one unit
+    each. So the units sum to the whole. They depend on the number of rows at each place, not on the order of the rows.
     """
     for person in range(len(starts)):
         first = starts[person]

@@ -20,8 +20,9 @@ from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
-from trigmech.planning.dependence import MOST_ENTRIES, cells_of
+from trigmech.planning.dependence import cells_of
 from trigmech.planning.design import UPWARD, strength_of, vector_charge
+from trigmech.planning.tables import MOST_ENTRIES
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
 from trigmech.queries.functions import Functions

@@ -1,4 +1,4 @@
-"""The package's own mechanism: one weighted release of planned moments, and points that explain it."""
+"""The mechanism for tables of numbers: one weighted release of planned moments, and points fitted to it."""
 
 import logging
 from dataclasses import dataclass, fields
@@ -26,15 +26,14 @@ MINIMAX_FUNCTIONS = 1_024
 
 
 def default_workload(d: int) -> Mixture:
-    """Return the mixture that a release serves by default: broad kernels, kernels of pairs, second
-    moments."""
+    """Return the default workload: a mixture of broad kernels, kernels of pairs, and second moments."""
     members = [GaussianKernels(d, seed=0), *([PairKernels(d, seed=0)] if d > 1 else []), SecondMoments(d)]
     return Mixture(tuple(members))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MomentMechanism(Mechanism):
-    """One noisy vector of the important moments, and equally weighted points that explain it.
+    """One noisy vector of the important moments, and equally weighted points that are fitted to it.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ class MomentMechanism(Mechanism):
     weighted : bool
         False: equal noise in all moments.
     smoothness : float, optional
-        k: the minimax design for k times differentiable queries instead of a planned one; see :func:`minimax`.
+        k, for the minimax design for k times differentiable queries in place of a planned one; see :func:`minimax`.
     max_functions : int, optional
         The largest number of moments. Default: 4096, or 16,384 for tables with categories.
     fit : {"rows", "cloud", "atoms"}
@@ -57,22 +56,23 @@ class MomentMechanism(Mechanism):
     points : int, optional
         The number of points for "rows". Default: the number of rows of the table, but 1024 to 50,000.
     iterations : int
-        The most steps of the descent of "rows" that moves points continuously, inside the cells of a grid; few suffice.
+        The most steps of the descent of "rows" that moves points continuously inside the cells of a grid. A few
+        suffice.
     denoise, copula, weigh : bool
-        Steps of the reconstruction, which can be switched off for comparisons; ``weigh`` belongs to "cloud".
+        Steps of the reconstruction. They can be switched off for comparisons. ``weigh`` belongs to "cloud".
 
     Raises
     ------
     InputError
-        If an option breaks a rule or has no effect together with another one, or there are too many moments or points;
-        before anything is charged.
+        If an option breaks a rule or has no effect together with another one, or if there are too many moments or
+        points. It is raised before the charge.
 
     Notes
     -----
-    Privacy: one mechanism call on one vector, Gaussian for delta > 0, otherwise K-norm (Laplace or blocks of
-    l-infinity); proofs in :mod:`trigmech.planning.allocation`, :mod:`trigmech.planning.minimax` and
-    :mod:`trigmech.functions.sensitivity`. The rest is post-processing. Cost: n K for the moments; planning and
-    reconstruction do not depend on n, a few seconds at most.
+    Privacy: one noisy vector. The noise is Gaussian for delta > 0, otherwise K-norm noise (Laplace, or blocks of
+    l-infinity). The proofs are in :mod:`trigmech.planning.allocation`, :mod:`trigmech.planning.minimax` and
+    :mod:`trigmech.functions.sensitivity`. The rest is post-processing. Cost: n K multiplications for the moments.
+    Planning and reconstruction take a few seconds at most, for any n.
 
     Examples
     --------
@@ -129,16 +129,16 @@ class MomentMechanism(Mechanism):
         Parameters
         ----------
         n : int
-            Rows.
+            The number of rows.
         d : int or Domain
-            Columns of numbers, or the domain of a schema (``schema.domain``) that has indicators as well; the workload
-            is then of its numbers alone.
+            The number of numeric columns; or the domain of a schema (``schema.domain``), which may have indicators too.
+            The workload concerns the numeric columns only.
         budget : Budget
 
         Raises
         ------
         InputError
-            If the workload is of another number of columns, or the design is too large.
+            If the workload has another number of columns, or the design is too large.
         """
         domain = d if isinstance(d, Domain) else Domain(d)
         d = len(domain.numbers)
@@ -161,12 +161,12 @@ class MomentMechanism(Mechanism):
                             max_functions=self.max_functions or MAX_FUNCTIONS)
 
     def plan(self, facts: PublicFacts) -> Design:
-        """Return what will be measured and charged; see :meth:`design`.
+        """Return the planned measurements and charges; see :meth:`design`.
 
         Raises
         ------
         InputError
-            As :meth:`design`, or if the points asked for are too many for memory.
+            As :meth:`design`, or if the requested points do not fit into memory.
         """
         d = facts.domain.d
         check_points(self.most_points(facts.n, d), d)
@@ -176,11 +176,11 @@ class MomentMechanism(Mechanism):
         return Design(self, facts, measured, tuple(each.charge for each in measured.rounds))
 
     def most_points(self, n: int, d: int) -> int:
-        """Return how many points are made at most: those that are asked for, those of n rows, or those of a cloud."""
+        """Return the largest number of points: the requested number, or the default for n rows or for a cloud."""
         return self.points or (points_of(n, d) if self.fit == "rows" else max(points_of(n, d), 2 * CLOUD))
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
-        """Return equally weighted points, or weights, that explain the released numbers; post-processing."""
+        """Return points, with equal or fitted weights, that agree with the released numbers; post-processing."""
         count = self.points or points_of(release.n, release.domain.d)
         costs = None
         if self.smoothness is not None:
@@ -199,13 +199,9 @@ def minimax(smoothness: float, **options: Any) -> MomentMechanism:
     **options
         Options of :class:`MomentMechanism`; the default of ``max_functions`` is 1024 here.
 
-    Returns
-    -------
-    MomentMechanism
-
     References
     ----------
-    Musco, Musco, Rosenblatt and Singh 2025; Ding, He and Zhu 2026. Constants are those of
+    Musco, Musco, Rosenblatt and Singh 2025; Ding, He and Zhu 2026. The constants are derived in
     :mod:`trigmech.planning.minimax`.
     """
     return MomentMechanism(**{"smoothness": smoothness, "max_functions": MINIMAX_FUNCTIONS, **options})

@@ -1,4 +1,4 @@
-"""The same release once more, of a public table and with simulated noise: to see how far its fits are off."""
+"""A rehearsal: the same release of a public table with simulated noise, which shows the error of the fit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 class _Rehearsal(Session):
-    """A session that charges nobody, for rows that are public."""
+    """A session for public rows, which charges nothing."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._noise = SimulatedNoise(rng)
@@ -38,30 +38,26 @@ class _Rehearsal(Session):
         return drawn(self._noise, charge.law, values, charge.scale)
 
     def _check_moves(self, asked: Sequence[Measurement[Any]], charge: Charge, n: int) -> None:
-        """Allow all: how far public rows move the numbers does not matter."""
+        """Accept all measurements, because the sensitivity to public rows does not matter."""
 
 
 def rehearsed(release: Release, points: Array, rng: np.random.Generator, design: Design | None = None) -> Array:
-    """Return the points that would have been made if the table had been another, public one.
+    """Return the points (m, D) that the same release of another table, a public one, would give.
 
     Parameters
     ----------
     release : Release
         The release of the private table.
     points : ndarray (m, D), public
-        Points of the release's domain.
+        The rows of the public table, as points of the release's domain.
     rng : numpy.random.Generator
         Draws the noise, which has the release's scales for any m, and the fit's random numbers.
     design : Design, optional
-        By which the release was made, for mechanisms other than :class:`trigmech.TableMechanism`.
-
-    Returns
-    -------
-    ndarray (m, D)
+        The design of the release. Mechanisms other than :class:`trigmech.TableMechanism` require it.
 
     Notes
     -----
-    Privacy: post-processing; nothing private is touched, so nothing is charged. Cost: that of a release of m rows.
+    Privacy: post-processing. It uses no private value, so nothing is charged. Cost: that of a release of m rows.
     """
     session = _Rehearsal(rng)
     if design is not None and not isinstance(design.mechanism, TableMechanism):
@@ -75,8 +71,27 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
     return reconstruct_table(again if schema is None else again.described(schema), len(points), rng).points
 
 
+def rehearsed_release(design: Design, points: Array, rng: np.random.Generator) -> Release:
+    """Return what a design would release of a public table: with its noise for the design's n, whatever m is.
+
+    Parameters
+    ----------
+    design : Design
+        Of :class:`trigmech.TableMechanism`.
+    points : ndarray (m, D), public
+    rng : numpy.random.Generator
+
+    Notes
+    -----
+    Privacy: public numbers alone; nothing is charged. Cost: sums over m rows.
+    """
+    again = released(PrivateRows.of(points, design.facts.domain), replace(design.measured, n=len(points)),
+                     _Rehearsal(rng))
+    return replace(again, n=design.facts.n)
+
+
 def _design_of(release: Release, rows: int) -> TableDesign:
-    """Return the design of a release for another number of rows, as far as the release determines it."""
+    """Return the design of a release for another number of rows, as far as the release determines the design."""
     looks, kinds = release.looks, Marginal | Products | Directions
     joint = [each for each in release.measurements if isinstance(each.query, kinds)]
     gaussian = isinstance(looks[0].query, Ranges)
@@ -85,7 +100,7 @@ def _design_of(release: Release, rows: int) -> TableDesign:
     def charge(deviation: float, law: Law = law, entries: int = 1) -> Charge:
         return Charge("rehearsal", law, deviation / deviation_of(law, entries), 1.0 / rows, NORMS[law][0], 1, PROOF)
 
-    # Looks of deviation 1 have the released deviations by their weights.
+    # With charges of deviation 1, these weights give the released deviations.
     contrasted = np.array([isinstance(look.query, Contrasts) for look in looks])
     entries = sum(look.query.size for look in looks if isinstance(look.query, Contrasts))
     design = TableDesign(rows, release.domain, gaussian, tuple(look.query.partition for look in looks), contrasted,
@@ -98,7 +113,7 @@ def _design_of(release: Release, rows: int) -> TableDesign:
     products, noise = release.products, joint[0].noise
     if products is not None and products.query.contrasted:
         return replace(design, dependence=charge(noise, "linf", products.query.size))
-    # The last round has noise of its own.
+    # The noise of the last round differs from that of the second.
     last = [each for each in joint if each.noise != noise]
     first = [each for each in joint if each.noise == noise and isinstance(each.query, Marginal)]
     weights = np.array([each.weight for each in first])
@@ -117,7 +132,7 @@ def _scores(release: Release) -> int:
 
 
 def _crossed(d: int, tables: Sequence[Measurement[Any]]) -> tuple[int, ...]:
-    """Return the columns whose tables with all others have more weight than their shapes alone explain."""
+    """Return the columns whose tables with all others have more weight than the tables' shapes explain."""
     a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
     importance = np.array([each.weight for each in tables]) ** 3 / np.sqrt(a * b * (a + b))
     more, pairs = importance > 1.5 * importance.min(), np.array([each.query.columns for each in tables])

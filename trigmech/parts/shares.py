@@ -83,6 +83,7 @@ from trigmech.measurement.sums import LIMB, Statistic, Total
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
+from trigmech.noisy_moments import NoisyMoments
 from trigmech.parts.answers import Answer, AskedTable, Recorder, Unanswered, nothing
 from trigmech.parts.part import MOST_PARTS, Part, added, check_question
 from trigmech.parts.steps import check_design, measure_part, next_of
@@ -91,7 +92,6 @@ from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import integer_gaussian, integer_gaussian_rho, lattice_step
-from trigmech.results import NoisyMoments
 from trigmech.run import run
 from trigmech.storage.rounds_file import fingerprint
 

@@ -13,13 +13,13 @@ from trigmech.errors import InputError, shown
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design, History
+from trigmech.noisy_moments import NoisyMoments
 from trigmech.parts.answers import AskedTable, Recorder, Unanswered, question_of
 from trigmech.parts.part import Part, added, answer_of
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_lock import attempted
 from trigmech.privacy.noise import Noise, SimulatedNoise
-from trigmech.results import NoisyMoments
 from trigmech.run import generators, identity, opened_ledger, run
 from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file

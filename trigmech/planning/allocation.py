@@ -1,13 +1,14 @@
-"""How exactly selected moments are measured: the weights, noise and charges of a design for each noise distribution.
+"""The precision of selected moments: the weights, noise and charges of a design for each noise distribution.
 
-delta > 0: one Gaussian vector of the weighted moments. delta = 0: the weighted Laplace mechanism, or blocks (each
-degree of the columns, each two degrees of the pairs, triples, whole-row functions), each with a fraction of epsilon and
-noise from the l-infinity K-norm mechanism. Both are one K-norm mechanism, of the norms sum |.| and sum over blocks of
-max |.|: a product of independent ones, whose epsilons add up.
+For delta > 0 one Gaussian vector holds the weighted moments. For delta = 0 there are two choices. One is the weighted
+Laplace mechanism. The other has blocks: each degree of the columns, each two degrees of the pairs, the triples, and the
+whole-row functions. Each block gets a fraction of epsilon, and noise from the l-infinity K-norm mechanism. Both choices
+are one K-norm mechanism, for the norm sum |.| or for the sum over blocks of max |.|. It is a product of independent
+mechanisms, whose epsilons add up.
 
 Sensitivities. Weighted L2 and L1: :func:`trigmech.functions.sensitivity.pair_l2_diameter` and `pair_l1_diameter` for
-columns and pairs; triples and whole-row functions, with values in [-1, 1] and weight s, add at most (2 s)^2 or 2 s
-each. Max norm: 2 for every function. Rounding: :func:`trigmech.queries.functions.roundings`, per moment.
+columns and pairs. Triples and whole-row functions have values in [-1, 1]; with weight s each of them adds at most
+(2 s)^2 or 2 s. Max norm: 2 for every function. Rounding: :func:`trigmech.queries.functions.roundings`, for each moment.
 """
 
 import math
@@ -29,7 +30,7 @@ from trigmech.queries.functions import Functions, roundings
 
 Array = NDArray[np.float64]
 
-# A function without importance gets a small weight nonetheless: the mean is divided by the weight.
+# A function without importance still gets a small weight, because its mean is divided by the weight.
 LEAST_IMPORTANCE = 1e-9
 
 _PROOF = "planned-moments"
@@ -37,12 +38,12 @@ _PROOF = "planned-moments"
 
 @dataclass(frozen=True)
 class Allocation(ABC):
-    """How one noise distribution spends a budget on selected moments, by one weight for each entry of the selection.
+    """How one noise distribution spends a budget on selected moments, with one weight for each entry of the selection.
 
     Parameters
     ----------
     n : int
-        Rows.
+        The number of rows.
     strength : float
         mu of Gaussian noise, else epsilon.
     selection : Selection
@@ -55,18 +56,19 @@ class Allocation(ABC):
     selection: Selection
     symmetric: bool
 
-    # The search makes weights anew so often, from the errors that the last ones left.
+    # The search computes new weights this many times, each time from the errors of the last weights.
     ROUNDS: ClassVar[int]
-    # It continues after every gain, and ends without one. Otherwise it tries all rounds, and all changes after a gain.
+    # True: the search goes on after every gain, and ends at the first round without one. False: it tries all rounds,
+    # and starts again with all changes after a gain.
     GREEDY: ClassVar[bool]
 
     @abstractmethod
     def equal(self) -> Array:
-        """Return weights of equal noise, or nearly."""
+        """Return weights for equal noise, or nearly equal noise."""
 
     @abstractmethod
     def by_importance(self, importance: Array) -> Array:
-        """Return the weights that are best for variances that matter so much."""
+        """Return the best weights, given the importance of each variance."""
 
     @abstractmethod
     def deviations(self, weights: Array) -> Array:
@@ -74,15 +76,15 @@ class Allocation(ABC):
 
     @abstractmethod
     def changes(self, step: float) -> list[Array]:
-        """Return factors for the weights that may improve them, made of ``step`` or its inverse."""
+        """Return factors that may improve the weights; each is ``step``, its inverse, or 1."""
 
     def normal(self, weights: Array) -> Array:
-        """Return weights on the scale that the budget sets, if any."""
+        """Return the weights on the scale of the budget, if it sets one."""
         return weights
 
     @abstractmethod
     def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
-        """Return the measurements that are released at once, and their charges, in the order of the functions."""
+        """Return the rounds of the release, with their charges, in the order of the functions."""
 
 
 class _Vector(Allocation):
@@ -97,11 +99,11 @@ class _Vector(Allocation):
 
     @abstractmethod
     def diameter(self, weights: Array) -> float:
-        """Return how far a row's weighted functions move at most, in the norm of the noise."""
+        """Return the largest distance that a row's weighted functions move, in the norm of the noise."""
 
     @abstractmethod
     def norm(self, weights: Array, slack: Array) -> float:
-        """Return how far they move for slack (K,) alone."""
+        """Return the norm of the weighted rounding errors (K,)."""
 
     def equal(self) -> Array:
         return np.ones(len(self.selection.sizes))
@@ -109,8 +111,8 @@ class _Vector(Allocation):
     def by_importance(self, importance: Array) -> Array:
         relative = np.maximum(importance / max(float(importance.max()), 1e-300), LEAST_IMPORTANCE)
         single, pair, triple, whole = self.selection.split(relative)
-        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them. The diagonal
-        # alone would miss a pair's T_1 T_2.
+        # The sensitivity's proof needs weights of pairs that are products of one factor for each degree. The diagonal
+        # alone would miss the importance of T_1 T_2.
         most = np.diag(pair) if self.symmetric else np.maximum(pair, pair.T).max(axis=1, initial=0.0)
         factor = np.sqrt(most ** (1.0 / self.ROOT))
         return np.concatenate([single ** (1.0 / self.ROOT), np.outer(factor, factor).ravel(),
@@ -129,7 +131,7 @@ class _Vector(Allocation):
                     factors[:p][part] = factor
             for low in range(min(q, 3)):
                 found.append(factors := self.equal())
-                # All pairs by the factor, or by one for each degree above the low ones.
+                # All pairs get the factor; or the degrees from ``low`` on get it, once for each column.
                 tilt = np.where(np.arange(q) >= low, factor, 1.0)
                 self.selection.split(factors)[1][:] = np.outer(tilt, tilt) if low else factor
             for last in (-2, -1):
@@ -180,10 +182,7 @@ def _of_degrees(single: Array, pair: Array) -> tuple[tuple[float, ...], tuple[fl
 
 
 class InfinityBlocks(Allocation):
-    """l-infinity blocks: each degree of the columns, each two degrees of the pairs, and so on.
-
-    Their weights are fractions of epsilon.
-    """
+    """l-infinity blocks; see the module. The weights are fractions of epsilon."""
 
     ROUNDS, GREEDY = 4, True
 
@@ -191,7 +190,8 @@ class InfinityBlocks(Allocation):
         return self.normal(self.selection.sizes.astype(np.float64))
 
     def by_importance(self, importance: Array) -> Array:
-        # Variance falls as 1/fraction^2: the best fractions are the cube roots of importance times squared size.
+        # Variances are proportional to (size / fraction)^2, so the best fractions are the cube roots of importance
+        # times squared size.
         least = LEAST_IMPORTANCE * max(float(importance.max()), 1e-300)
         return self.normal(np.cbrt(np.maximum(importance, least)) * self.selection.sizes)
 
@@ -217,7 +217,7 @@ class InfinityBlocks(Allocation):
             members = slice(first, first + K)
             first += K
             sensitivity = 2.0 / self.n + float(slack[members].max())
-            # The lattice on which the noise is drawn moves the values too, by less than scale / 2^39.
+            # The lattice of the noise also moves the values, by less than scale / 2^39.
             epsilon = self.strength * float(fraction) / UPWARD - 2.0**-39
             if not epsilon > 0:
                 raise BudgetError(f"epsilon = {self.strength} is too small for this many kinds of moments")

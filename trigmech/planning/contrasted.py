@@ -1,4 +1,4 @@
-"""Where contrasts of few cells are measured at delta = 0, under noise in the max norm, in place of frequencies."""
+"""The choice between contrasts and frequencies at delta = 0. Contrasts of few cells get noise in the max norm."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,21 +12,22 @@ from trigmech.privacy.budget import deviation_of
 
 Integers = NDArray[np.int64]
 
-# Intervals of a number's look by counts, at least; levels that are few.
+# The fewest intervals of a number that is measured by counts. A number with at most so many levels has few positions.
 LEAST_COUNTED = 16
-# Cells of a column, as many as leave this noise in a product.
+# The fewest and the most cells of a column; the largest noise in a product; and the most products.
 FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.03, 2**18
-# The most positions of a column that is measured by contrasts: more would take long to decode.
+# The most positions of a column that is measured by contrasts. More would take long to decode.
 MOST_IN_LOOK = 256
-# Contrasts have fewer cells than tables, so their noise must be below this part of the noise of tables.
+# Contrasts have fewer cells than tables, so their noise must be below this fraction of the tables' noise.
 CLEARLY = 0.7
 
 
 def columns_by_contrasts(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:
-    """Return which columns the look measures by contrasts at delta = 0, and their share of the look.
+    """Return the columns that the first round measures by contrasts at delta = 0, and their fraction of its budget.
 
-    The smaller ones: as many as leave the least error in all frequencies, in total variation and up to a factor, where
-    the noise in k frequencies together is about that in one contrast, or sqrt(k) times that in one frequency.
+    These are the columns with at most some number of positions. The number is the one with the least predicted error in
+    all frequencies together, in total variation and up to a factor. By contrasts the noise in k frequencies together is
+    about that in one contrast. By frequencies it is sqrt(k) times that in one frequency.
     """
     few = np.array([has_few(column) for column in columns])
     sizes = np.array([by_levels(column).size if has_few(column) else float(LEAST_COUNTED) for column in columns])
@@ -45,10 +46,10 @@ def columns_by_contrasts(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_
 
 
 def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool:
-    """Return whether products of contrasts leave clearly less noise in the cells of all pairs' tables than tables do.
+    """Return whether products of contrasts give clearly less noise in the cells of all pairs' tables than tables do.
 
-    The noise in all cells of a table together is about that in one product. Cells are as many as the noise leaves to
-    see, but fewer than there can be: some are so rare that they are taken together.
+    The noise in all cells of a table together is about that in one product. The noise limits the number of cells. This
+    estimate takes fewer cells than possible, because rare ones are merged.
     """
     sizes = np.array([by_levels(column).size if has_few(column) else column.size + MOST_CONTRASTED
                       for column in columns])
@@ -59,16 +60,16 @@ def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool
 
 
 def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = FEWEST_CONTRASTED) -> int:
-    """Return as many cells of a column as leave little noise in a product of contrasts, but a few.
+    """Return the largest number of cells of a column with little noise in a product of contrasts.
 
     Parameters
     ----------
     cells_of : callable
-        Returns each column's cells if so many are wanted.
+        Returns the number of cells of each column, given the wanted number.
     scale : float
         The scale of the noise.
     fewest : int
-        The fewest products, unless all of them are too many.
+        At most so many cells are accepted with any noise, unless they give too many products.
     """
     for count in range(MOST_CONTRASTED, 2, -1):
         entries = products_of(cells_of(count))
@@ -79,16 +80,16 @@ def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = 
 
 
 def products_of(cells: Integers) -> int:
-    """Return how many products of contrasts all pairs of columns of so many cells have."""
+    """Return the number of products of contrasts over all pairs of columns, given their numbers of cells."""
     own = cells - 1
     return int(own.sum() ** 2 - (own**2).sum()) // 2
 
 
 def has_few(column: Partition, most: int = LEAST_COUNTED) -> bool:
-    """Return whether a column's positions are few: categories, or at most so many levels."""
+    """Return whether a column has few positions: categories, or at most ``most`` levels."""
     return column.value is None or (column.levels is not None and len(column.levels) <= most)
 
 
 def by_levels(column: Partition) -> Partition:
-    """Return the partition by single levels."""
+    """Return the partition with one interval for each level."""
     return column if column.levels is None else column.cut(even_edges(column.levels, len(column.levels)))

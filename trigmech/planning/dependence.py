@@ -1,4 +1,4 @@
-"""What the second round measures: tables and products of scores, from the released distributions of the columns."""
+"""The queries of the second round: tables and products of scores, by the released distributions of the columns."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trigmech.functions.contrasts import contrasts
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import most_cells
-from trigmech.planning.tables import TableDesign
+from trigmech.planning.tables import MOST_ENTRIES, TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS as DIRECTION_BITS
 from trigmech.queries.directions import Directions
@@ -20,27 +20,20 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 
-# Cells of equal mass are so many that the noise in one is about this part of 1 / cells^2, squared; a column of at most
-# so many levels keeps those above the noise.
+# A column gets about FINENESS / sqrt(2 s) cells of equal mass, for noise of deviation s, and at most MOST_CELLS.
 FINENESS, MOST_CELLS = 1.5, 48
-# The most cells of all tables together.
-MOST_ENTRIES = 2**18
 
 
 def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Joint, ...]:
-    """Return what the second round measures: tables of all pairs, and products of ranks of numbers, or of contrasts.
+    """Return the queries of the second round: tables of all pairs with products of ranks, or products of contrasts.
 
-    Parameters
-    ----------
-    design : TableDesign
-        With a charge for dependence.
-    columns : sequence of ReleasedColumn
+    The design must have a charge for dependence.
 
     Notes
     -----
-    The error that noise of deviation s leaves in the total variation of a table of a by b cells, after its small
-    singular values are shrunk, is about s sqrt(a b (a + b)). The sum over the tables, each times its importance, is
-    least if weights are proportional to the cube roots of these factors.
+    Take a table of a by b cells with noise of deviation s, whose small singular values are shrunk. The remaining error
+    in total variation is about s sqrt(a b (a + b)). The sum of these errors over the tables, each times its importance,
+    is least if the weights are proportional to the cube roots of importance times sqrt(a b (a + b)).
     """
     if design.dependence is not None and design.dependence.law == "linf":
         return _by_contrasts(columns, design.dependence.scale)
@@ -55,7 +48,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     budget = math.sqrt((1.0 - of_products) / 2.0) if design.gaussian else (1.0 - of_products) / 2.0
     power = 2 if design.gaussian else 1
     even = budget / len(tables) ** (1.0 / power)
-    # The noise of all rounds together: the last round adds precision too.
+    # The noise after all rounds, because the last round adds precision.
     noise = design.deviation(design.dependence) / even
     if design.selected is not None:
         noise /= math.sqrt(1.0 + 0.5 * (noise / design.deviation(design.selected)) ** 2 / len(tables))
@@ -74,7 +67,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
             np.rint(column.normal_scores * 2**DIRECTION_BITS).astype(np.int64) for column in columns)),
             math.sqrt(of_products) * (1.0 - 2.0**-26)))
     scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
-    # If all numbers have one position each, all ranks are the middle one: there is nothing to measure.
+    # If each number has a single position, all scores are 0, and products need no measurement.
     if len(pairs) and largest_square(scores):
         length = largest_square(scores) * len(scored) * (1.0 if design.gaussian else
                                                          math.sqrt(len(pairs)) * design.scores)
@@ -83,7 +76,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
 
 
 def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Joint, ...]:
-    """Return products of contrasts of all pairs, of as many cells as noise of this scale leaves to see."""
+    """Return products of contrasts of all pairs. The scale of the noise limits the number of cells."""
 
     def maps(count: int) -> tuple[Integers, ...]:
         return tuple(cells_of(column, count, 0.5 / count, count) for column in columns)
@@ -99,7 +92,7 @@ def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Join
 
 
 def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tuple[Integers, ...]:
-    """Return the cells of all columns, fewer of them if all tables would have too many."""
+    """Return the cells of all columns. There are fewer cells if all tables together would have too many entries."""
     while True:
         count = int(min(max(round(wanted), 2), MOST_CELLS))
         maps = tuple(cells_of(column, count, noise) for column in columns)
@@ -110,9 +103,10 @@ def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tup
 
 
 def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None = None) -> Integers:
-    """Return the cell of each position: of numbers about equal mass; what is below the noise together.
+    """Return the cell of each position.
 
-    Of categories there are at most so many cells, if that is given: neighbours that hold less than their part together.
+    The cells of a number have about equal mass. Categories below the noise share a cell. With ``most``, categories have
+    at most so many cells; neighbours with a small mass share one.
     """
     k, mass = len(column.partition.indicators), column.mass
     cells = np.zeros(len(mass), dtype=np.int64)
@@ -131,7 +125,10 @@ def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None
 
 
 def _evenly(mass: Array, parts: int) -> Integers:
-    """Return numbers from 0 for neighbours together, of about equal mass: as many as hold 1 / parts, one at least."""
+    """Return the numbers, from 0, of groups of neighbours with about equal mass.
+
+    Each group holds about 1 / parts of all mass. There is at least one group.
+    """
     total = float(mass.sum())
     count = max(int(total * parts), 1)
     middle = (np.cumsum(mass) - 0.5 * mass) / max(total, np.finfo(float).tiny)
@@ -139,11 +136,11 @@ def _evenly(mass: Array, parts: int) -> Integers:
 
 
 def _grouped(mass: Array, enough: float) -> Integers:
-    """Return the cell of each interval of a number: neighbours together until they hold enough."""
+    """Return the cell of each interval of a number. Neighbours share a cell until it holds enough mass."""
     cells = np.zeros(len(mass), dtype=np.int64)
     cell, held = 0, 0.0
     for i, own in enumerate(mass.tolist()):
-        # A heavy interval is a cell by itself, without its lighter neighbours.
+        # A heavy interval gets its own cell, without its lighter neighbours.
         if held > 0.0 and (held >= enough * (1.0 - 1e-9) or held + own > 1.5 * enough):
             cell, held = cell + 1, 0.0
         cells[i] = cell
@@ -152,7 +149,7 @@ def _grouped(mass: Array, enough: float) -> Integers:
 
 
 def _scores(column: ReleasedColumn, q: int) -> Integers:
-    """Return the scores (size, q) of a column's positions, in units of 2^-15."""
+    """Return the scores (size, q) of a column's positions, in units of 2^-15: q cosines of the ranks."""
     values = np.zeros((len(column.mass), q))
     if column.partition.value is not None and q:
         k = len(column.partition.indicators)

@@ -1,4 +1,4 @@
-"""Designs for means of functions: the measurements, their noise and cost, in rounds of one charge each."""
+"""Designs for means of functions: rounds of measurements, with one charge for each round."""
 
 import math
 from dataclasses import dataclass, field
@@ -17,28 +17,21 @@ from trigmech.queries.functions import Functions
 
 Array = NDArray[np.float64]
 
-# Scales are raised by this factor, so that rounding can never make the sum of the parts exceed the whole.
+# Scales are raised by this factor, so that the sum of all costs stays within the budget despite rounding.
 UPWARD = 1.0 + 1e-12
 NOISE_NAMES = {"gaussian": "Gaussian", "laplace": "Laplace", "linf": "l-infinity K-norm"}
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Measurements that are released by one draw of noise.
-
-    Parameters
-    ----------
-    asked : tuple of Measurement
-        Without values.
-    charge : Charge
-    """
+    """Measurements without values that are released by one draw of noise."""
 
     asked: tuple[Measurement[Any], ...]
     charge: Charge
 
     @property
     def size(self) -> int:
-        """How many numbers are drawn."""
+        """The number of drawn values."""
         return sum(each.query.size for each in self.asked)
 
     @property
@@ -53,27 +46,27 @@ class Round:
 
 
 def round_of(functions: Functions, charge: Charge) -> Round:
-    """Return the round that measures functions."""
+    """Return a round with one measurement of functions."""
     return Round((Measurement(functions),), charge)
 
 
 @dataclass(frozen=True, eq=False)
 class MomentDesign:
-    """What will be measured, how exactly, and what error that should leave. Public.
+    """The planned measurements, their noise and the predicted error. Public.
 
     Parameters
     ----------
     features : Features
     index : FunctionIndex
-        What each of the functions is.
+        The descriptions of the functions.
     rounds : tuple of Round
-        In the order of the functions.
+        The rounds, in the order of the functions.
     predicted : dict of str to float
-        Root mean square error over each query group of the workload, as far as it comes from T_a of a column (a up to
-        32, or to 64 if a group's columns do not matter alike), T_a T_b of two (a and b up to 8) and x_i x_j x_k. The
-        error bars of a release count all products of such families.
+        The root mean square error over each query group of the workload. It counts T_a of a column (a up to 32, or up
+        to 64 if a group's columns have different importance), T_a T_b of two columns (a and b up to 8) and x_i x_j x_k.
+        The error bars of a release count all products of such families.
     baseline : dict of str to float
-        The same if nothing were measured.
+        The same error without any measurement.
     """
 
     features: Features
@@ -89,7 +82,8 @@ class MomentDesign:
 
     @property
     def pair_degree(self) -> int:
-        """The largest degree q in a product of two numbers; 1 if only categories are in products, 0 without any."""
+        """The largest degree q in a product of two numbers; 1 if all products contain categories; 0 without products.
+        """
         products = bool((self.index.width == 2).any())
         return int(self.index.highest[self.index.of_kind("pair")].max(initial=int(products)))
 
@@ -110,12 +104,13 @@ class MomentDesign:
 
     @property
     def scales(self) -> Array:
-        """The same as ``deviations``."""
+        """The same as ``deviations``, by its older name."""
         return self.deviations
 
     @property
     def _groups(self) -> list[tuple[str, int, int, str]]:
-        """The Chebyshev products by the number of their columns and the highest degree: kind, degree, count, noise."""
+        """The kind, degree, count and noise of the Chebyshev products with each number of columns and highest degree.
+        """
         width, highest, deviations = self.index.width, self.index.highest, self.deviations[: len(self.index.degrees)]
         found = []
         for w, a in np.unique(np.column_stack([width, highest]), axis=0).tolist():
@@ -150,17 +145,17 @@ class MomentDesign:
 
 
 def strength_of(budget: Budget, fraction: float = 1.0) -> float:
-    """Return what a fraction of a budget spends on one vector: mu of Gaussian noise, or epsilon where delta is 0.
+    """Return the strength of the noise in one vector: mu of Gaussian noise, or epsilon if delta is 0.
 
-    The fraction is of epsilon, or of mu^2: mechanisms with fractions of sum 1 satisfy the budget together.
+    The vector gets a fraction of mu^2 or of epsilon. Mechanisms with fractions of sum 1 satisfy the budget together.
     """
     return gaussian_mu(budget) * math.sqrt(fraction) if budget.delta > 0 else budget.epsilon * fraction
 
 
 def vector_charge(purpose: str, gaussian: bool, sensitivity: float, strength: float, proof: str) -> Charge:
-    """Return the charge for one vector: Gaussian noise for its L2 sensitivity, or Laplace noise for that in L1.
+    """Return the charge of one vector: Gaussian noise for an L2 sensitivity, or Laplace noise for an L1 sensitivity.
 
-    The sensitivity is of the weighted means, rounding included; the strength is that of :func:`strength_of`.
+    The sensitivity is that of the weighted means and includes rounding. See :func:`strength_of` for the strength.
     """
     scale = sensitivity / strength * UPWARD
     if gaussian:

@@ -1,12 +1,12 @@
-"""The error that a design would leave: what noise in the moments, and moments that are not measured, do to queries.
+"""The predicted error of a design: the effect of noise in the moments, and of unmeasured moments, on queries.
 
-Noise of variance s_r^2 in moment r makes an error of variance sum_r a_r^2 s_r^2 in a query with coefficients a_r, whose
-mean squares over each query group the workload gives (`importance`). A moment that is not measured, or badly, is
-guessed when the table is made, with the standard deviation t_r of :mod:`trigmech.planning.priors`; the variance of a
-measured moment is then t_r^2 s_r^2 / (t_r^2 + s_r^2).
+Noise of variance s_r^2 in moment r gives an error of variance sum_r a_r^2 s_r^2 in a query with coefficients a_r. The
+workload gives the mean squares of a_r over each query group (`importance`). When the table is made, a moment with much
+noise or without a measurement is guessed; the error of the guess has standard deviation t_r
+(:mod:`trigmech.planning.priors`). Then the error of a measured moment has variance t_r^2 s_r^2 / (t_r^2 + s_r^2).
 
-All columns are treated alike, so noise and importance have an entry for each degree of the columns, each two degrees of
-the pairs, the triples and the whole-row functions: vectors (p + q^2 + 2,), which a :class:`Selection` takes apart.
+All columns are treated alike. So noise and importance have one entry for each degree of the columns, each two degrees
+of the pairs, the triples, and the whole-row functions. A :class:`Selection` splits these vectors (p + q^2 + 2,).
 """
 
 import math
@@ -30,13 +30,13 @@ from trigmech.workload.family import distinct, is_symmetric
 Array = NDArray[np.float64]
 
 MOST_DEGREE, MOST_PAIR_DEGREE = 64, 32
-# Variances below it count as it, so that they can be divided by.
+# Smaller variances are raised to this value, so that they can be divisors.
 LEAST_VARIANCE = 1e-300
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which moments are measured, without how exactly: of d columns alike.
+    """A choice of moments to measure; all d columns are treated alike.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Selection:
     degree, pair_degree : int
         p and q: T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns.
     triples : bool
-        Whether x_i x_j x_k of every three.
+        Whether x_i x_j x_k is measured for every three columns.
     whole : tuple of int
         The query groups whose mean query is measured.
     """
@@ -63,7 +63,7 @@ class Selection:
 
     @property
     def multi_indices(self) -> NDArray[np.int64]:
-        """Those of the Chebyshev products, (K', d), in the same order."""
+        """The multi-indices (K', d) of the Chebyshev products, in the same order."""
         columns, p, q = range(self.d), range(1, self.degree + 1), range(1, self.pair_degree + 1)
         factors: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((j,), (a,)) for a in p for j in columns]
         factors += [(pair, (a, b)) for a in q for b in q for pair in combinations(columns, 2)]
@@ -74,23 +74,15 @@ class Selection:
         return index
 
     def split(self, entries: Array) -> tuple[Array, Array, float, float]:
-        """Return the entries of columns (p,), pairs (q, q), triples and whole rows; arrays are views."""
+        """Return the entries of columns (p,), pairs (q, q), triples and whole rows. The arrays are views."""
         p, q = self.degree, self.pair_degree
         return entries[:p], entries[p:-2].reshape(q, q), float(entries[-2]), float(entries[-1])
 
 
 class ErrorModel:
-    """Predicts the variance of the error in each query group.
+    """Predicts the variance of the error in each query group, from public numbers only.
 
-    Parameters
-    ----------
-    workload : Family
-    degree, pair_degree : int
-        Up to which moments count, measured or not.
-
-    Notes
-    -----
-    Privacy: public numbers only. Cost: that of the workload's importance.
+    Moments up to ``degree`` and ``pair_degree`` count, measured or not. Cost: that of the workload's importance.
     """
 
     def __init__(self, workload: Family, degree: int, pair_degree: int) -> None:
@@ -104,8 +96,8 @@ class ErrorModel:
             *(summed_importance(member, p, q) for member in members), strict=True))
         self.prior_single = np.array([prior_single(a + 1) for a in range(p)])
         self.prior_pair = np.array([[prior_pair(a + 1, b + 1) for b in range(q)] for a in range(q)]).reshape(q, q)
-        # What all Gaussian queries of a width have in common: their mean's profile h = c_0 + c_2 T_2 + ... T_2 of all
-        # columns then errs in one direction, as does dependence between the columns' T_2.
+        # All Gaussian queries of a width share their mean's profile h = c_0 + c_2 T_2 + ... So errors in T_2 of all
+        # columns, and in the dependence between the columns' T_2, shift all these queries in one direction.
         self.profiles: list[Array | None] = []
         for member in members:
             self.profiles += ([member.mean_profile(width, PROFILE_DEGREE) for width in member.widths]
@@ -116,8 +108,8 @@ class ErrorModel:
                 self.profiles[group] = None
 
     def _has_mean_query(self, group: int, profile: Array) -> bool:
-        """Find the coefficients of a group's mean query, and return whether that can be measured."""
-        # Kernels so wide that they are constant, or so narrow that their mean underflows, have none.
+        """Find the coefficients of a group's mean query, and return whether this query can be measured."""
+        # Very wide kernels are constant, and the mean of very narrow ones underflows. Both have no such query.
         try:
             lone = Features(ChebyshevBasis(np.eye(1, self.d, dtype=np.int64)), [profile])
         except InputError:
@@ -136,7 +128,7 @@ class ErrorModel:
         return [group for group, profile in enumerate(self.profiles) if profile is not None]
 
     def matters(self, width: int, above: int, most: int) -> bool:
-        """Return whether products of one or two columns with a highest degree in (above, most] matter to any group."""
+        """Return whether any group depends on products of one or two columns with a highest degree in (above, most]."""
         if width == 1:
             return bool((self.single[:, above:most] > 0.0).any())
         inside = self.pair[:, :most, :most] > 0.0
@@ -146,9 +138,9 @@ class ErrorModel:
     def variances(self, selection: Selection, noise: Array, coherent: float | None = None) -> Array:
         """Return the predicted variance (groups,) of a query's error.
 
-        ``noise`` (p + q^2 + 2,) is infinite for what is not measured; ``coherent`` is what all pairs' T_2 T_2 may err
-        together, by default the prior or the noise in them. What measured mean queries reveal of the other widths'
-        common part is taken to scale like the influence of the T_2 of all columns.
+        ``noise`` (p + q^2 + 2,) is infinite for unmeasured moments. ``coherent`` is the common error of all pairs'
+        T_2 T_2; its default is the prior or their noise. A measured mean query also reduces the common error of other
+        widths. This effect is assumed to scale like the influence of the T_2 of all columns.
         """
         p, q = selection.degree, selection.pair_degree
         of_single, of_pair, of_triple, of_whole = selection.split(noise)
@@ -159,7 +151,7 @@ class ErrorModel:
             triple *= of_triple**2 / (triple + of_triple**2)
         if coherent is None:
             coherent = PRIOR_COHERENT if q < 2 else min(PRIOR_COHERENT, float(of_pair[1, 1]) / math.sqrt(self.pairs))
-        # The part of T_2 that all queries have in common is counted once, and its rest among the others.
+        # The effect of T_2 that all queries share is counted here; the rest of T_2 is counted with the other moments.
         second = self.d * self.common_single**2
         common = second * (single[1] if len(single) > 1 else 0.0)
         common = common + (self.common_pair * coherent) ** 2 + self.common_triple**2
@@ -171,13 +163,13 @@ class ErrorModel:
         return rest + common
 
     def transfer(self, whole: int) -> Array:
-        """Return how an error of 1 in the mean query of one group bears on the common part of each group (groups,)."""
+        """Return the effect of an error of 1 in one group's mean query on the common error of each group (groups,)."""
         linear = self.common_single / self.common_single[whole]
         quadratic = self.common_pair / max(self.common_pair[whole], 1e-300)
         return self.gain[whole] * np.maximum(linear, quadratic)
 
     def score(self, variances: Array) -> float:
-        """Return the mean logarithm of the error, every query group counting alike: the planner minimises it."""
+        """Return the mean logarithm of the error over all query groups, which the planner minimises."""
         return float(np.log(np.maximum(variances, LEAST_VARIANCE)).mean()) / 2.0
 
     def nothing(self) -> Array:
@@ -185,8 +177,7 @@ class ErrorModel:
         return self.variances(Selection(self.d, 0, 0, False, ()), np.full(2, math.inf))
 
     def importance(self, selection: Selection, variances: Array) -> Array:
-        """Return how much the score depends on the variance of each moment, (p + q^2 + 2,), where queries err by these
-        variances."""
+        """Return the effect (p + q^2 + 2,) of each moment's variance on the score, given the errors' variances."""
         p, q = selection.degree, selection.pair_degree
         of_group = 1.0 / np.maximum(variances, LEAST_VARIANCE)
         single = of_group @ self.single[:, :p] / self.d
@@ -197,15 +188,15 @@ class ErrorModel:
 
 
 def unmeasured_variances(features: Features, deviations: Array, workload: Family) -> Array:
-    """Return the supposed variance (groups,) of a query's error if all measured moments were exact.
+    """Return the assumed variance (groups,) of a query's error if all measured moments were exact.
 
-    Whole-row functions count as not measured. Pairs that were shrunk to independence may be dependent together, up to
+    Whole-row functions count as unmeasured. Pairs that were shrunk to independence may share a common dependence, up to
     the noise (``deviations``) of T_2 T_2.
     """
     index = FunctionIndex.of(features.basis.index)
     pairs = index.width == 2
-    # All degrees that could be measured, not those that are planned by default: kernels that are narrow and polynomials
-    # have pairs beyond these, and with little noise nothing else is left.
+    # All degrees that can be measured count, not only those of a default plan. Narrow kernels and polynomials have
+    # pairs of higher degrees, and with little noise these cause all of the error.
     model = ErrorModel(workload, MOST_DEGREE, MOST_PAIR_DEGREE)
     p = min(int(index.highest[index.single].max(initial=0)), len(model.prior_single))
     q = min(int(index.highest[pairs].max(initial=0)), len(model.prior_pair))

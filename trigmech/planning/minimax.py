@@ -1,31 +1,30 @@
-"""The minimax design: all moments up to a degree, with noise that grows with the order at the rate smooth functions
-forgive.
+"""The minimax design: all moments up to a degree, with noise that grows with the order as smooth functions allow.
 
-The class: f = sum_r c_r phi_r on [-1, 1]^d with sum_r |r|^(2k) c_r^2 <= 1, |r| the Euclidean norm, which holds all
-functions with k bounded derivatives up to a constant factor.
+The class: f = sum_r c_r phi_r on [-1, 1]^d with sum_r |r|^(2k) c_r^2 <= 1, where |r| is the Euclidean norm. Up to a
+constant factor it holds all functions with k bounded derivatives.
 
-**Release.** The moments r of {0..m}^d but 0, each times s_r = |r|^(-k/2), in one Gaussian vector. Every phi_r lies in
-[-1, 1], so a replaced row moves the weighted means by at most 2 sqrt(S) / n in L2, S = sum_r s_r^2 = sum_r |r|^(-k);
-for d = 1 `sensitivity.pair_l2_diameter` proves less. The noise in moment r has variance |r|^k sigma^2 with sigma = 2
-sqrt(S) / (n mu), where mu-GDP is the budget. (For delta = 0: Laplace, s_r = |r|^(-2k/3), sensitivity at most 2 sum_r
-s_r / n in L1.)
+**Release.** The moments r of {0..m}^d except 0, each times s_r = |r|^(-k/2), form one Gaussian vector. Every phi_r lies
+in [-1, 1]. So a replaced row moves the weighted means by at most 2 sqrt(S) / n in L2, with S = sum_r s_r^2 =
+sum_r |r|^(-k). For d = 1 `sensitivity.pair_l2_diameter` proves a smaller bound. Let the budget be mu-GDP. The noise in
+moment r has variance |r|^k sigma^2 with sigma = 2 sqrt(S) / (n mu). (For delta = 0: Laplace noise, s_r = |r|^(-2k/3),
+sensitivity at most 2 sum_r s_r / n in L1.)
 
 **Fit.** A distribution q that minimises sum_r |r|^(-2k) (z_r - E_q phi_r)^2.
 
-**Error.** Let D(q) be the square root of that sum with the table's means instead of z. By Cauchy and Schwarz the error
-of any f of the class, truncated at degree m, is at most D(q). The table's own distribution is one candidate of the
-minimum, so for the exact minimiser D(q) <= 2 |noise| in the weighted norm, and E |noise|^2 = sum_r |r|^(-2k) |r|^k
-sigma^2 = S sigma^2. Hence E D(q) <= 2 sqrt(S) sigma = 4 S / (n mu). S grows like m^(d-k) for k < d, like log m for k =
-d and is bounded for k > d; the truncation costs a constant times m^(-k). With m = (n mu)^(1/max(d, k)) both are of the
-order (n mu)^(-min(1, k/d)), up to the logarithm: the minimax rate. Variance proportional to |r|^k is best because, for
-sum of v_r^(-1) fixed (the sensitivity), sum_r |r|^(-2k) v_r is least for v_r proportional to |r|^k.
+**Error.** Let D(q) be the square root of that sum, with the table's means in place of z. By Cauchy and Schwarz, the
+error of any f of the class, truncated at degree m, is at most D(q). The table's own distribution is one candidate of
+the minimum. So the exact minimiser has D(q) <= 2 |noise| in the weighted norm, and E |noise|^2 = sum_r |r|^(-2k) |r|^k
+sigma^2 = S sigma^2. Hence E D(q) <= 2 sqrt(S) sigma = 4 S / (n mu). S grows like m^(d-k) for k < d and like log m for
+k = d, and is bounded for k > d. The truncation costs a constant times m^(-k). With m = (n mu)^(1/max(d, k)) both errors
+have the order (n mu)^(-min(1, k/d)), up to the logarithm. This is the minimax rate. A variance v_r proportional to
+|r|^k is best: the sensitivity fixes the sum of 1 / v_r, and then sum_r |r|^(-2k) v_r is least.
 
 For delta = 0 the same steps give E D(q) <= 2 sqrt(2) 2 (sum_r |r|^(-2k/3))^(3/2) / (n epsilon), which grows like
-m^(3d/2 - k) for k < 3d/2; with m = (n epsilon)^(1/max(3d/2, k)) the error is of the order
-(n epsilon)^(-min(1, 2k/(3d))). No better rate by moments is known there; for d = 1 other methods have one.
+m^(3d/2 - k) for k < 3d/2. With m = (n epsilon)^(1/max(3d/2, k)) the error has the order
+(n epsilon)^(-min(1, 2k/(3d))). No better rate by moments is known there. For d = 1 other methods have a better rate.
 
-The printed constants of the sources are not used: Musco et al. state a variance for d >= 2 that lacks a factor 2 of
-their own Gaussian mechanism, and print their objective with the unnormalised polynomials.
+The printed constants of the sources are not used. For d >= 2 Musco et al. state a variance that lacks a factor 2 of
+their own Gaussian mechanism, and they print their objective with the unnormalised polynomials.
 
 References
 ----------
@@ -48,7 +47,7 @@ from trigmech.queries.functions import Functions, rounding
 
 Array = NDArray[np.float64]
 
-# The search for the supremum takes too long beyond some tens of degrees.
+# The search for the sensitivity takes too long beyond some tens of degrees.
 SEARCHED = 64
 MOST_LOG = 200.0
 
@@ -56,29 +55,12 @@ _PROOF = "minimax-moments"
 
 
 def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions: int) -> MomentDesign:
-    """Return the design of the minimax mechanism.
-
-    Parameters
-    ----------
-    n, d : int
-    budget : Budget
-    smoothness : float
-        k, positive.
-    max_functions : int
-        Limit of (m + 1)^d - 1.
-
-    Returns
-    -------
-    MomentDesign
+    """Return the design of the minimax mechanism for smoothness k > 0; see the module's docstring.
 
     Raises
     ------
     InputError
-        If even m = 1 needs more than ``max_functions`` functions: the mechanism is for few columns.
-
-    Notes
-    -----
-    Privacy: public numbers only; the proof is in the module's text.
+        If m = 1 already needs more than ``max_functions`` functions (m + 1)^d - 1. The mechanism is for few columns.
     """
     if not smoothness > 0 or not math.isfinite(smoothness):
         raise InputError(f"smoothness must be positive and finite, not {shown(smoothness)}")
@@ -103,7 +85,7 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
 
 
 def _all_moments(d: int, m: int) -> FunctionIndex:
-    """Return those of {0..m}^d but 0, columns first, degree by degree, as the reconstruction wants them."""
+    """Return the moments of {0..m}^d except 0 in the reconstruction's order: columns first, degree by degree."""
     found = FunctionIndex.of(ChebyshevBasis.tensor(d, m + 1).index[1:])
     return FunctionIndex.of(found.degrees[np.lexsort((found.degrees.argmax(axis=1), found.highest, found.width > 1))])
 
@@ -111,7 +93,7 @@ def _all_moments(d: int, m: int) -> FunctionIndex:
 def _round(features: Features, n: int, budget: Budget, weights: Array) -> Round:
     gaussian, slack = budget.delta > 0, rounding(n, features.degree)
     if gaussian:
-        # Functions beyond the search count like any other function.
+        # Functions beyond the search add the distance of any function with values in [-1, 1].
         searched = SEARCHED if features.d == 1 else 0
         squared = pair_l2_diameter(1, tuple(weights[:searched].tolist()), ())
         diameter = math.sqrt(squared + 4.0 * float(weights[searched:] @ weights[searched:]))

@@ -1,34 +1,33 @@
-"""Which moments to measure of rows that hold categories besides numbers, and how exactly; from public numbers alone.
+"""The choice and the precision of moments for rows with categories and numbers, from public numbers only.
 
-Measured are, of the numbers, what :func:`trigmech.planning.search.plan_moments` chooses for them with its part of the
-budget, and by a second mechanism the means of: every indicator u (the frequencies of categories, of special values and
-of missing ones), the products u v of indicators of two columns (contingency tables), and x u and T_2(x) u for a number
-x of another column.
+There are two mechanisms. The first measures moments of the numbers, which
+:func:`trigmech.planning.search.plan_moments` chooses for its fraction of the budget. The second measures the means of
+every indicator u (the frequencies of categories, special values and missing values), the products u v of indicators of
+two columns (contingency tables), and x u and T_2(x) u for a number x of another column.
 
-Sensitivity of the second mechanism. A row has at most one indicator of a group that is 1. For group g let w_g be the
-weight of its indicators, w_gh that of its table with group h, and w_gj, j = 1, 2, ..., those of its products with a
-number's polynomial t_j, |t_j| <= 1. Replace a row.
+Sensitivity of the second mechanism. At most one indicator of a group is 1 for a row. For group g let w_g be the weight
+of its indicators, and w_gh that of its table with group h. Let w_gj, j = 1, 2, ..., be the weights of its products with
+a number's polynomial t_j, |t_j| <= 1. Replace a row.
 
-- If the row's indicator in g changes, or comes or goes, w_g u moves by at most w_g in each of two entries, and the
-  products w_gj t_j u by at most w_gj in each of two. If it stays, w_g u does not move and each product moves by at most
-  2 w_gj in one entry (or in none). In L1 that is at most 2 w_g + 2 sum_j w_gj in either case, and squared in L2 at most
+- If the row's indicator in g changes, appears or disappears, w_g u moves by at most w_g in each of two entries, and the
+  products w_gj t_j u by at most w_gj in each of two. If it stays, w_g u does not move, and each product moves by at
+  most 2 w_gj in at most one entry. In L1 this is at most 2 w_g + 2 sum_j w_gj in both cases, and squared in L2 at most
 
       m_g = max(2 w_g^2 + 2 sum_j w_gj^2, 4 sum_j w_gj^2).
 
-- A table holds at most one entry that is not 0 for a row, and it is w_gh: it moves by at most 2 w_gh in L1 and
+- At most one entry of a table is nonzero for a row, and it is w_gh. So the table moves by at most 2 w_gh in L1 and
   2 w_gh^2 in squared L2.
 
 So the squared L2 sensitivity of the sum over rows is at most sum_g m_g + 2 sum w_gh^2, and that in L1 at most
-2 (sum_g w_g + sum_j w_gj + sum w_gh). Both are attained by one group, and by any number of complete groups without
-numbers: a row that changes all its categories. These facts hold only of rows that keep to their domain, which
-`moments.measure` checks. Rounding is added as in :mod:`trigmech.queries.functions`.
+2 (sum_g w_g + sum_j w_gj + sum w_gh). One group attains both. So does any number of complete groups without numbers, if
+a row changes all its categories. These facts hold only for rows inside their domain, which `moments.measure` checks.
+Rounding is added as in :mod:`trigmech.queries.functions`.
 
-The two mechanisms together: epsilons add up, or for Gaussian noise mu^2 does; fractions of sum 1 spend the budget.
+The two mechanisms together: epsilons add up, or for Gaussian noise mu^2 does. Fractions of sum 1 spend the budget.
 
-Which of these to measure, with which fractions: every column has the same in the half of the budget that goes to single
-columns, but for indicators, of which a column with more has more; every pair of columns has the same in the other half,
-unless its entries' typical size is below the noise in them, in which case it is not measured at all and its fraction
-goes to the others.
+The fractions: single columns get one half of the budget. There all columns get the same, but among indicators a column
+with more of them gets more. Pairs of columns get the other half, and there all pairs get the same. If the typical size
+of a pair's entries is below their noise, the pair is not measured, and its fraction goes to the others.
 """
 
 import math
@@ -53,14 +52,14 @@ from trigmech.workload.family import distinct
 Array = NDArray[np.float64]
 
 SINGLE_FRACTION = 0.5
-# A table's entries are measured if the noise in each is below this part of 1 / their number; products of a category and
-# a number, if it is below this part of 1 / the number of categories.
+# A table is measured if the noise in each entry is below this factor times 1 / the number of entries. Products of
+# categories and a number are measured if the noise is below this factor times 1 / the number of categories.
 WORTH_MEASURING = 1.0
 NUMBER_DEGREES = (1, 2)
 MAX_MIXED_FUNCTIONS = 16_384
-# Every point holds all indicators: 50,000 points of so many are some gigabytes.
+# Every point holds all indicators. 50,000 points with so many indicators take some gigabytes.
 MOST_INDICATORS = 4_096
-# Supposed total variation between a categorical column and the uniform distribution.
+# Assumed total variation between a categorical column and the uniform distribution.
 NOTHING_KNOWN = 0.5
 VARIATION = "frequencies of a column, total variation"
 
@@ -69,16 +68,16 @@ _PROOF = "one-hot-moments"
 
 @dataclass(frozen=True)
 class Marginal:
-    """Functions of one weight: the indicators of one group, those of a table of two, or products with a number.
+    """Functions with a common weight: indicators of a group, entries of a table of two groups, or products.
 
     Parameters
     ----------
     groups : tuple of int
-        One or two, of the domain's.
+        One or two groups of the domain, by position.
     size : int
         The number of functions.
     fraction : float
-        The part of the budget.
+        The fraction of the budget.
     number, degree : int
         The coordinate of the number and the degree of its polynomial, for products with one group's indicators.
     """
@@ -91,11 +90,11 @@ class Marginal:
 
     @property
     def optional(self) -> bool:
-        """Whether it is of two columns, and not measured if it is below the noise."""
+        """Whether the functions use two columns. Then they are not measured if they are below the noise."""
         return len(self.groups) == 2 or self.number is not None
 
     def noise(self, n: int, budget: Budget, strength: float) -> float:
-        """Return the noise in an entry, on the scale of an entry's typical size."""
+        """Return the noise in an entry, relative to the typical size of an entry."""
         if budget.delta > 0:
             return 1.0 / (n * strength) * math.sqrt(2.0 / self.fraction) * self.size
         return math.sqrt(2.0) / (n * strength) * (2.0 / self.fraction) * self.size
@@ -104,30 +103,26 @@ class Marginal:
 def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, *, degree: int | None = None,
                pair_degree: int | None = None, triples: bool | None = None, weighted: bool = True,
                max_functions: int = MAX_MIXED_FUNCTIONS) -> MomentDesign:
-    """Return what to measure of rows with at least one group of indicators.
+    """Return a design for n rows with at least one group of indicators.
 
     Parameters
     ----------
-    n : int
-        Rows, at least 2.
-    domain : Domain
-    budget : Budget
     workload : Family, optional
-        A workload for the columns with numbers, in their order; not needed if there are no such columns.
+        A workload for the numeric columns, in their order. It is required if there are such columns.
     degree, pair_degree, triples, weighted
-        For the numbers, as for :func:`trigmech.planning.search.plan_moments`.
+        For the numbers; see :func:`trigmech.planning.search.plan_moments`.
     max_functions : int
-        Limit of K; the largest tables are left out first.
+        Limit of K. The largest tables are left out first.
 
     Returns
     -------
     MomentDesign
-        Its functions are of all coordinates, those of numbers first.
+        Its functions use all coordinates; the functions of numbers come first.
 
     Raises
     ------
     InputError
-        If the indicators are more than ``max_functions`` or 4096, or a fixed part for the numbers breaks a rule.
+        If there are more than ``max_functions`` or 4096 indicators, or if an option for the numbers breaks a rule.
 
     Notes
     -----
@@ -150,7 +145,7 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
 
 
 def l2_diameter(domain: Domain, marginals: list[Marginal], weights: Array) -> float:
-    """Return the squared L2 sensitivity of the weighted functions' sums, as the module's docstring bounds it."""
+    """Return the bound of the module's docstring on the squared L2 sensitivity of the weighted functions' sums."""
     alone, products = np.zeros(len(domain.groups)), np.zeros(len(domain.groups))
     tables = 0.0
     for marginal, weight in zip(marginals, weights, strict=True):
@@ -164,7 +159,7 @@ def l2_diameter(domain: Domain, marginals: list[Marginal], weights: Array) -> fl
 
 
 def _selected(n: int, domain: Domain, budget: Budget, max_functions: int) -> tuple[list[Marginal], float]:
-    """Return the marginals that are worth measuring, and the numbers' own fraction of the budget."""
+    """Return the marginals that are above the noise, and the fraction of the budget for the numbers' own moments."""
     numbers, strength = len(domain.numbers), strength_of(budget)
     columns = numbers + sum(group.value is None for group in domain.groups)
     pairs = max(math.comb(columns, 2), 1)
@@ -180,7 +175,7 @@ def _selected(n: int, domain: Domain, budget: Budget, max_functions: int) -> tup
 
 
 def _all_marginals(domain: Domain, columns: int, of_pair: float) -> list[Marginal]:
-    """Return all that could be measured besides the numbers' own moments, with first fractions."""
+    """Return all marginals that can be measured, without the numbers' own moments, with their first fractions."""
     size = [len(group.coordinates) for group in domain.groups]
     groups, entries = range(len(size)), sum(count + 1 for count in size)
     alone = SINGLE_FRACTION * max(sum(group.value is None for group in domain.groups), 1) / columns
@@ -191,11 +186,11 @@ def _all_marginals(domain: Domain, columns: int, of_pair: float) -> list[Margina
 
 
 def _worth_measuring(marginals: list[Marginal], noise: list[float], max_functions: int) -> list[Marginal]:
-    """Return the marginals without the worst of those below the noise, or without the largest of too many."""
+    """Return fewer marginals: without the worst of those below the noise, or without the largest if K is too large."""
     below = [level for marginal, level in zip(marginals, noise, strict=True)
              if marginal.optional and level > WORTH_MEASURING]
     if below:
-        # Not all at once: without the worst ones the rest may suffice.
+        # The worst ones go first: their fractions may lift the others above the noise.
         limit = 0.7 * max(below)
         return [marginal for marginal, level in zip(marginals, noise, strict=True)
                 if not marginal.optional or level <= WORTH_MEASURING or level < limit]
@@ -207,7 +202,7 @@ def _worth_measuring(marginals: list[Marginal], noise: list[float], max_function
 
 def _design(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], fraction: float,
             of_numbers: MomentDesign | None) -> MomentDesign:
-    """Return the design of the marginals, measured with a fraction of the budget, and of the numbers' own design."""
+    """Return a design that joins the numbers' own design and the marginals, which get a fraction of the budget."""
     fractions = np.array([marginal.fraction for marginal in marginals])
     weights = np.sqrt(fractions / 2.0) if budget.delta > 0 else fractions / 2.0
     weights = weights / weights.max()
@@ -225,7 +220,7 @@ def _design(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], f
     features = Features(ChebyshevBasis(index.degrees))
     measured = _round(n, Functions(features, domain, each, slice(first, first + len(each))), budget, marginals, weights,
                       fraction)
-    # From noise alone, in the frequencies of the group where it is largest.
+    # The total variation from noise alone, for the group with the largest noise.
     variation = max(math.sqrt(2.0 / math.pi) * float(measured.deviation / weight) * marginal.size / 2.0
                     for marginal, weight in zip(marginals, weights, strict=True) if not marginal.optional)
     labels = distinct([*predicted, VARIATION])
@@ -235,14 +230,14 @@ def _design(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], f
 
 
 def _among(features: Features, domain: Domain, alone: Round) -> Round:
-    """Return a round of the numbers' own design as one of the functions of all coordinates, which begin with theirs."""
+    """Return a round of the numbers' own design for functions of all coordinates."""
     return replace(alone, asked=tuple(replace(each, query=replace(each.query, features=features, domain=domain))
                                       for each in alone.asked))
 
 
 def _round(n: int, functions: Functions, budget: Budget, marginals: list[Marginal], weights: Array,
            fraction: float) -> Round:
-    """Return the round of all marginals, with weights, and with those of each of their functions."""
+    """Return the round of all marginals, given their weights."""
     slack, gaussian, each = rounding(n, max(NUMBER_DEGREES) + 1), budget.delta > 0, functions.weights
     if gaussian:
         diameter = math.sqrt(l2_diameter(functions.domain, marginals, weights))
@@ -255,7 +250,7 @@ def _round(n: int, functions: Functions, budget: Budget, marginals: list[Margina
 
 
 def _multi_indices(domain: Domain, marginal: Marginal) -> NDArray[np.int64]:
-    """Return those of a marginal's functions, (size, d)."""
+    """Return the multi-indices (size, d) of a marginal's functions."""
     factors: list[tuple[int, ...]] = [domain.groups[g].coordinates for g in marginal.groups]
     degrees = [1] * len(factors)
     if marginal.number is not None:

@@ -1,7 +1,7 @@
-"""How wrong a guess of an unmeasured moment is supposed to be, on a table never seen.
+"""The assumed errors of guesses of unmeasured moments, for a table that nobody has seen.
 
-A moment that is not measured, or badly, is guessed when the table is made: from the other moments of its column, or by
-independence. The standard deviations of such guesses are a matter of opinion, and are stated here.
+When the table is made, a moment with much noise or without a measurement is guessed: from the other moments of its
+column, or by independence. The standard deviations of these guesses are assumptions. They are stated here.
 """
 
 from typing import Any
@@ -18,17 +18,17 @@ PRIOR_COHERENT = 0.1
 
 
 def prior_single(degree: Any) -> Any:
-    """Return the supposed standard deviation of the mean of T_a about what lower degrees suggest."""
+    """Return the assumed standard deviation of the mean of T_a about the guess from lower degrees."""
     return 0.5 / np.sqrt(degree)
 
 
 def prior_pair(first: Any, second: Any) -> Any:
-    """Return the supposed standard deviation of the mean of T_a T_b about independence."""
+    """Return the assumed standard deviation of the mean of T_a T_b about independence."""
     return 0.15 / (first * second) ** 0.25
 
 
 def prior_deviations(degrees: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the supposed standard deviation (K,) of the guess of each Chebyshev product's mean."""
+    """Return the assumed standard deviation (K,) of the guess of each Chebyshev product's mean."""
     index = FunctionIndex.of(degrees)
     deviations = np.full(index.K, PRIOR_TRIPLE)
     deviations[index.single] = prior_single(index.highest[index.single])

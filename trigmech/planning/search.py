@@ -1,14 +1,15 @@
-"""Which moments to measure of rows of numbers, and how exactly; from public numbers alone, by predicted error.
+"""A search for the moments to measure of rows of numbers, by predicted error and from public numbers only.
 
 A design measures T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns, perhaps x_i x_j x_k of
 every three, and perhaps the whole-row functions of :class:`trigmech.functions.features.Features`. All columns are
-treated alike; what a workload asks for of some columns alone is measured of all, with the weight of its mean
-importance.
+treated alike. If a workload needs a function of some columns only, the function is measured for all columns, and its
+weight follows from its mean importance.
 
 The search minimises the mean logarithm of the predicted error (:mod:`trigmech.planning.error_model`) over the query
-groups of the workload, every width of every member of a mixture counting alike: a greedy search over p, q, the triples
-and the whole-row functions, with weights by importance (:mod:`trigmech.planning.allocation`), followed by a coordinate
-search over the weights. At delta = 0 the better of Laplace noise and l-infinity blocks is taken.
+groups of the workload. All groups count alike, including those of the members of a mixture. First there is a greedy
+search over p, q, the triples and the whole-row functions, with weights by importance
+(:mod:`trigmech.planning.allocation`). Then a coordinate search improves the weights. For delta = 0 the search takes the
+better of Laplace noise and l-infinity blocks.
 """
 
 import math
@@ -44,28 +45,20 @@ LEAST_GAIN, LEAST_REFINEMENT = 1e-3, 1e-4
 def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: int | None = None,
                  pair_degree: int | None = None, triples: bool | None = None, whole_row: bool | None = None,
                  weighted: bool = True, max_functions: int = MAX_FUNCTIONS, fraction: float = 1.0) -> MomentDesign:
-    """Return the design with the least predicted error.
+    """Return the design for n rows and d columns with the least predicted error.
 
     Parameters
     ----------
-    n, d : int
-        Rows, at least 2, and columns.
-    budget : Budget
     workload : Family
         The queries that the release should answer well.
     degree, pair_degree, triples, whole_row : optional
-        Fix a part of the design instead of planning it.
+        Fix a part of the design in place of planning it.
     weighted : bool
-        False: equal noise in all moments, which is worth having for comparisons only.
+        False: equal noise in all moments, for comparisons.
     max_functions : int
-        Limit of K; time and memory of the fit grow with it.
+        Limit of K. Time and memory of the fit grow with K.
     fraction : float
-        The part of the budget, above 0 and at most 1: of epsilon, or, for delta > 0, of mu^2 of the Gaussian
-        mechanism that just satisfies it, so that mechanisms with fractions of sum 1 satisfy it together.
-
-    Returns
-    -------
-    MomentDesign
+        The fraction of the budget, above 0 and at most 1; see :func:`trigmech.planning.design.strength_of`.
 
     Raises
     ------
@@ -74,11 +67,11 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
 
     Notes
     -----
-    Privacy: public numbers only. Cost: some hundred sensitivities: below a second, but some seconds where the degrees
-    go beyond 16 (n above 10^7).
+    Privacy: public numbers only. Cost: some hundred sensitivities take less than a second, but some seconds for degrees
+    above 16 (n above 10^7).
     """
     _check(n, d, workload, degree, pair_degree)
-    # Functions beyond the planned degrees count too, as unmeasured.
+    # Functions beyond the planned degrees count as unmeasured.
     most = DEGREES[-1] if all(map(is_symmetric, members_of(workload))) else MOST_DEGREE
     model = ErrorModel(workload, max(most, degree or 0), max(PAIR_DEGREES[-1], pair_degree or 0))
     choices = _Choices(model, DEGREES if degree is None else (degree,),
@@ -97,13 +90,14 @@ def _check(n: int, d: int, workload: Family, degree: int | None, pair_degree: in
             raise InputError(f"{name} must be an integer that is at least {least}, not {shown(value)}")
     for name, value, most in (("degree", degree, MOST_DEGREE), ("pair_degree", pair_degree, MOST_PAIR_DEGREE)):
         if value is not None and value > most:
-            raise InputError(f"{name} must be at most {most}, beyond which no sensitivity is searched; given {value}")
+            raise InputError(f"{name} must be at most {most}, because sensitivities of higher degrees are unknown; "
+                             f"given {value}")
     if workload.d != d:
-        raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
+        raise InputError(f"the workload has {workload.d} columns, but the table has {d}")
 
 
 def _whole_rows(model: ErrorModel, whole_row: bool | None) -> list[tuple[int, ...]]:
-    """Return which query groups' mean queries may be measured together."""
+    """Return the sets of query groups whose mean queries may be measured together."""
     some: list[tuple[int, ...]] = [*((group,) for group in model.measurable), *combinations(model.measurable, 2)]
     wholes: list[tuple[int, ...]] = [()] if whole_row is False else some if whole_row else [(), *some]
     if not wholes:
@@ -113,7 +107,7 @@ def _whole_rows(model: ErrorModel, whole_row: bool | None) -> list[tuple[int, ..
 
 @dataclass(frozen=True)
 class _Choices:
-    """The selections that are allowed."""
+    """The allowed selections."""
 
     model: ErrorModel
     degrees: Sequence[int]
@@ -139,8 +133,10 @@ class _Choices:
         return [each for each in found if each.sizes.sum() <= self.max_functions]
 
     def _near(self, options: Sequence[int], value: int, width: int) -> list[int]:
-        """Return the next degrees; two up as well, since an odd one alone may not pay, and up to the next degree that
-        matters, if those between do not."""
+        """Return the neighbouring degrees, the second next, and the next that matters.
+
+        The second next is tried because an odd degree alone may gain nothing.
+        """
         at = options.index(value)
         above = [i for i in range(at + 1, len(options)) if self.model.matters(width, options[at], options[i])]
         return [options[i] for i in sorted({at - 1, at + 1, at + 2, *above[:1]}) if 0 <= i < len(options)]
@@ -148,7 +144,7 @@ class _Choices:
 
 @dataclass(frozen=True)
 class _Trial:
-    """An allocation with weights, the predicted variances of its errors and its score."""
+    """An allocation with its weights, the predicted variances of the errors, and the score."""
 
     allocation: Allocation
     weights: Array
@@ -167,7 +163,7 @@ class _Search:
     weighted: bool
 
     def best(self, choices: _Choices) -> _Trial:
-        """Return the best selection that single steps lead to, with weights by importance."""
+        """Return the best selection that a greedy search finds, with weights by importance."""
         best = self._allocated(choices.first())
         while True:
             trials = map(self._allocated, choices.neighbours(best.allocation.selection))
@@ -197,7 +193,7 @@ class _Search:
         return min(map(self._by_importance, allocations), key=attrgetter("score"))
 
     def _by_importance(self, allocation: Allocation) -> _Trial:
-        """Return weights by importance, which depends on the errors that they leave: in turns."""
+        """Return weights by importance. Importance depends on the errors, so both are computed in turns."""
         if not self.weighted:
             return self._trial(allocation, allocation.equal())
         best = now = self._weighed(allocation, self.model.nothing())

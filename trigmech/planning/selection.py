@@ -1,18 +1,20 @@
 """The last round: it measures tables of two and three columns that deserve more precision.
 
-A table of dependence S (its total variation from the prediction without it), measured with precision p, has about the
-error S e / sqrt(S^2 + e^2) after shrinkage, where e = c / sqrt(p) is that of its noise alone, c growing with its cells.
-The sum of all tables' errors, each times its importance i, is convex in the precisions. It is least, for a given sum of
-precisions, where p = k (i c)^(2/3) - (c / S)^2, with one k for all tables that get more than they have.
+Let S be the dependence of a table: its total variation from the prediction without it. Measured with precision p, the
+table has an error of about S e / sqrt(S^2 + e^2) after shrinkage. Here e = c / sqrt(p) is the error of noise alone, and
+c grows with the number of cells. The sum of all tables' errors, each times its importance i, is convex in the
+precisions. For a given sum of precisions it is least where p = k (i c)^(2/3) - (c / S)^2, with one k for all tables
+that get more precision.
 
-For a pair, S comes from the first measurement after shrinkage. For three columns only their pairs are known beforehand,
-so S is taken to be a fraction of the geometric mean of the two weaker pairs. Two columns can matter together for a
-third without any dependence between them, so of three columns with one that others are crossed with, S is a fraction of
-the geometric mean of its two pairs.
+For a pair, S comes from the first measurement after shrinkage. For three columns only their pairs are known before. So
+S is assumed to be a fraction of the geometric mean of the two weaker pairs. Two columns can matter together for a
+target column without any dependence between them. So if one of the three columns is a target, S is a fraction of the
+geometric mean of its two pairs.
 
-Where one column nearly determines another, most cells of their table are empty, and the occupied ones are known well
-(:mod:`trigmech.reconstruction.sparse`). Then the cells are coarser than need be: half of the round measures such tables
-again at the resolution of the columns' positions, as many as leave their occupied cells clear of noise.
+If one column nearly determines another, most cells of their table are empty, and the occupied cells have little noise
+(:mod:`trigmech.reconstruction.sparse`). Then the cells are coarser than necessary. Half of the round measures such
+tables again at the resolution of the columns' positions. It measures as many of them as keep their occupied cells clear
+of noise.
 """
 
 import math
@@ -24,50 +26,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.dependence import MOST_ENTRIES, cells_of
-from trigmech.planning.tables import TableDesign
+from trigmech.planning.dependence import cells_of
+from trigmech.planning.tables import MOST_ENTRIES, MOST_FINE_ENTRIES, MOST_PLACES, MOST_TRIPLES, TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# The root mean square of three columns' own dependence, relative to that of their weaker pairs, in real tables; and
-# relative to the two pairs of a column that others are crossed with.
+# The root mean square of the dependence of three columns in real tables, relative to that of their weaker pairs; and
+# relative to the two pairs of a target column.
 OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
-# Tables with few occupied cells, at most this many for each cell of a column, are measured again at the resolution of
-# positions: at most so many tables, and entries of all together, with this fraction of the last round. Then an occupied
-# cell holds at least so many standard deviations of the noise.
-NEARLY, MOST_FINER, MOST_FINE_ENTRIES, FINER, CLEAR_OF_NOISE = 2.5, 8, 2**17, 0.5, 4.0
+# A table is sparse if it has at most NEARLY occupied cells for each cell of a column. At most MOST_FINER sparse tables,
+# with at most MOST_FINE_ENTRIES entries together, are measured again at the resolution of positions. They get the
+# fraction FINER of the last round. Then an occupied cell holds at least CLEAR_OF_NOISE standard deviations of noise.
+NEARLY, MOST_FINER, FINER, CLEAR_OF_NOISE = 2.5, 8, 0.5, 4.0
 # Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
-# A column of a table of three has this many cells, times the cube root of one over an entry's noise; and the most.
+# A column of a table of three has COARSENESS s^(-1/3) cells for noise of deviation s, and at most MOST_CELLS.
 COARSENESS, MOST_CELLS = 0.67, 12
-# The most triples, the strongest by their pairs; and the most columns of which all triples are compared.
-MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
-# All maps of positions to cells of tables of three columns together.
-MOST_PLACES = 2**21
+# The most columns whose triples are all compared.
+MOST_COLUMNS = 100
 
 
 def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]],
                   strengths: Array, occupied: Array | None = None) -> tuple[Measurement[Marginal], ...]:
-    """Return what the last round measures: some of the tables of two columns again, and tables of three.
+    """Return the queries of the last round: some of the tables of two columns again, and tables of three.
 
     Parameters
     ----------
     design : TableDesign
-        With a charge for selected tables.
+        A design with a charge for selected tables.
     columns : sequence of ReleasedColumn
     tables : sequence of Measurement
-        The tables of two columns, as measured before.
+        The first measurements of the tables of two columns.
     strengths : ndarray (t,)
-        The total variation of each table from independence, after noise is shrunk away.
+        The total variation of each table from independence, after shrinkage.
     occupied : ndarray (t,), optional
-        The number of its occupied cells; infinite, the default for all, where the table is not sparse.
+        The number of occupied cells of each table; infinite if the table is not sparse. Default: all infinite.
 
     Notes
     -----
-    Privacy: uses public and released numbers only; the sensitivity is 1 / n for any of them.
+    Privacy: public and released numbers only. The sensitivity of the weighted vector is 1 / n for any selection.
     """
     noise = design.deviation(design.selected)
     # The sum of the added precisions: the squared weights sum to 1/2.
@@ -86,12 +86,12 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     places = np.array([len(column.mass) for column in columns])
     while True:
         finest = _finest(sizes.prod(axis=2), wanted)
-        # Maps must fit into a file; otherwise each column has the same cells in all tables.
+        # Maps must fit into a file. If they do not, each column gets the same cells in all tables.
         distinct = np.unique(np.column_stack([np.repeat(finest, 3), triples.ravel()]), axis=0)[:, 1]
         if places[distinct].sum() > MOST_PLACES:
             finest = np.full(len(triples), wanted - 2)
         shapes = sizes[finest, np.arange(len(triples))]
-        # Nothing can depend on a column with one cell.
+        # A column with a single cell has no dependence.
         three = VARIATION * np.sqrt(shapes.prod(axis=1) * (shapes - 1.0).prod(axis=1))
         precisions = _allotted(np.concatenate([costs, three]), np.concatenate([strengths, expected * (three > 0.0)]),
                                np.concatenate([importance, design.importance(triples)]),
@@ -103,7 +103,7 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
         wanted -= 1
     weights = np.sqrt(np.maximum(precisions[: len(held)] - held, 0.0))
     if not (weights.any() or own.any() or finer):
-        # No dependence was seen: all tables again, as before.
+        # Without any visible dependence, all tables are measured again with the same weights.
         weights = np.array([each.weight for each in tables])
     fine = FINER * 0.5 / noise**2 / max(len(finer), 1)
     total = np.sqrt(2.0 * float(weights @ weights + own.sum() + fine * len(finer)))
@@ -120,20 +120,20 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
 
 def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]], strengths: Array,
            occupied: Array, budget: float) -> tuple[Marginal, ...]:
-    """Return tables of two columns at the resolution of their columns' positions: where one nearly tells the other.
+    """Return sparse tables of two columns at the resolution of positions.
 
-    The strongest of the tables with few occupied cells: as many as leave each occupied cell clear of noise.
+    These are the strongest sparse tables, as many as keep each occupied cell clear of noise.
     """
     found = []
     for t, each in enumerate(tables):
         a, b = each.query.shape
         sizes = [len(columns[j].mass) for j in each.query.columns]
-        # As many times more of them as the positions of the finer column.
+        # The finer table has more occupied cells, by the factor of the column that becomes finer.
         cells = occupied[t] * max(size / side for size, side in zip(sizes, (a, b), strict=True))
         if occupied[t] <= NEARLY * (a + b) and sizes != [a, b] and math.prod(sizes) <= MOST_FINE_ENTRIES // 2:
             found.append((strengths[t], cells, t))
     found = sorted(found, key=lambda each: -each[0])[:MOST_FINER]
-    # All together must fit into a file.
+    # All tables together must fit into a file.
     entries = np.cumsum([math.prod(len(columns[j].mass) for j in tables[t].query.columns) for *_, t in found])
     found = found[: int((entries <= MOST_FINE_ENTRIES).sum())]
     while found:
@@ -147,12 +147,12 @@ def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
 
 
 def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array) -> tuple[Integers, Array]:
-    """Return sets of three columns (r, 3) that matter and may depend on each other, and how much."""
+    """Return sets of three columns (r, 3) that may depend on each other, and their assumed dependence S (r,)."""
     if not (design.triples or design.crossed) or d < 3:
         return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
     between = np.zeros((d, d))
     between[tuple(tables.T)] = between[tuple(tables.T[::-1])] = strengths
-    # A crossed column comes first.
+    # A target column comes first.
     order = np.argsort(-between.sum(axis=1) - 1e300 * np.isin(np.arange(d), design.crossed), kind="stable")
     members = np.sort(order[:MOST_COLUMNS])
     found = members[np.array(list(combinations(range(len(members)), 3)), dtype=np.int64)]
@@ -168,21 +168,21 @@ def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array)
 
 
 def _cells_wanted(precisions: Array) -> int:
-    """Return how many cells of a column leave a cell of three about as much mass as noise, with these precisions.
+    """Return the number of cells of a column for which a cell of a table of three has about as much mass as noise.
 
-    The precisions (r,) are those of the tables of three columns; 0 where a table is not measured.
+    The precisions (r,) belong to the tables of three columns. A table with precision 0 is not measured.
     """
     chosen = precisions[precisions > 0.0]
-    # Where no table is worth its cells, fewer cells may make it so.
+    # If all precisions are 0, fewer cells may help.
     each = float(np.median(chosen)) if len(chosen) else 0.0
     return int(np.clip(np.round(COARSENESS * each ** (1.0 / 6.0)), 2, MOST_CELLS))
 
 
 def _finest(cells: Array, wanted: int) -> Integers:
-    """Return which numbers of cells of a column, from 2 on, tables may have whose cells (c, r) those numbers give.
+    """Return, for each table, the place of the largest allowed number of cells of a column; place 0 means 2 cells.
 
-    The most that leave the table no more cells than ``wanted`` in each of its columns: where a column has few levels,
-    the others may have more.
+    ``cells`` (c, r) holds the tables' sizes for each of these numbers. A table may have ``wanted``^3 cells. So if one
+    of its columns has few levels, the others may have more than ``wanted`` cells.
     """
     enough = cells <= wanted**3
     last = len(cells) - 1 - np.argmax(enough[::-1], axis=0)
@@ -190,7 +190,7 @@ def _finest(cells: Array, wanted: int) -> Integers:
 
 
 def _allotted(costs: Array, strengths: Array, importance: Array, held: Array, budget: float) -> Array:
-    """Return all tables' precisions, at least those they have, with the least predicted error; see the module."""
+    """Return precisions of all tables with the least predicted error, each at least ``held``; see the module."""
     found, more = held.copy(), (strengths > 0.0) & (importance > 0.0)
     while more.any():
         # The term (c / S)^2 of the module's formula.

@@ -1,4 +1,4 @@
-"""The shares of a table's budget: for single columns, and for the two ways of measuring their dependence."""
+"""The fractions of a table's budget: for single columns, and for the two ways to measure their dependence."""
 
 import math
 from collections.abc import Sequence
@@ -9,23 +9,23 @@ from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition
 from trigmech.planning.contrasted import by_levels, has_few
 
-# At delta = 0, shares of epsilon: with little noise, and the look's with much noise; then the number of pairs over
-# n epsilon at which noise counts as little or as much.
+# At delta = 0, fractions of epsilon for the look and for details with little noise, and for the look with much noise.
+# Noise is little or much if the number of pairs over n epsilon is below the first or above the second number.
 PURE_LOOK, PURE_CLOSER, MOST_PURE_LOOK = 0.32, 0.1, 0.9
 PURE_QUIET, PURE_NOISY = 0.012, 0.05
-# The largest share of the look where all columns have two positions, and at how many positions it does not grow more.
+# The look's largest fraction if all columns have two positions; and the number of positions where it stops growing.
 BINARY_LOOK, FULL_SIZE = 0.42, 6
-# The part of the budget of tables, under Gaussian noise, that is kept for tables that deserve more precision.
+# Under Gaussian noise, the fraction of the tables' budget that is kept for tables that deserve more precision.
 SELECTED = 0.6
 ENOUGH_FOR_PRODUCTS = 0.006
-# If tables of all pairs would have at least the first noise in each cell, the look gets the largest share, and
-# directions of rows get almost all the rest; below the second noise directions get nothing. In between, the shares
+# If tables of all pairs would have at least the first noise in each cell, the look gets its largest fraction, and
+# directions of rows get almost all the rest. Below the second noise directions get nothing. In between, the fractions
 # change gradually. The values gave the least errors of pairs in a grid of plans for public sets of 300 to 16,000 rows.
 NOISY, QUIET = 0.03, 0.012
 MOST_LOOK, LEAST_LOOK, CLOSER, FEW_DIRECTIONS, MANY_DIRECTIONS = 0.7, 0.15, 0.03, 0.3, 0.9
-# With a target column its own tables come first; directions help as long as these have at least this noise.
+# With a target column its own tables come first. Directions help if these tables have at least this noise.
 QUIET_TARGET = 0.003
-# The least part of the budget: with less, the noise would exceed the range of floating point.
+# The smallest fraction of the budget. With less, the noise would exceed the range of floating point.
 LEAST_SHARE = 1e-6
 
 
@@ -36,21 +36,22 @@ class Shares:
     Parameters
     ----------
     look, closer : float
-        Fractions of the whole budget. The rest is for dependence.
+        Fractions of the whole budget, for the measurement of each column and for details of heavy intervals. The rest
+        is for dependence.
     products : float
-        The fraction of the part for dependence that goes to products.
+        The fraction of the rest that goes to products.
     scores : int
-        How many cosines of each number's ranks these products are of; 0 for the directions of rows, which all columns
-        have (:class:`trigmech.queries.directions.Directions`). Where delta is 0, directions are not measured.
+        The number of cosines of each number's ranks in these products. With 0, the directions of rows take their place
+        (:class:`trigmech.queries.directions.Directions`). If delta is 0, directions are not measured.
     selected : float
-        The fraction of the part for tables that is kept for tables whose first measurement justifies a second one. If
+        The fraction of the tables' budget that is kept for tables whose first measurement justifies a second one. If
         delta is 0, all tables are measured once.
 
     Raises
     ------
     InputError
-        If a share is not a number, is below 10^-6 and not 0, or leaves less than 10^-6; if the look's share is 0; or if
-        ``scores`` is not a whole number that is at least 0.
+        If a fraction is not a number, is below 10^-6 and not 0, or leaves less than 10^-6; if ``look`` is 0; or if
+        ``scores`` is not an integer that is at least 0.
     """
 
     look: float
@@ -66,23 +67,23 @@ class Shares:
                 self.look > 0 and all(share == 0 or share >= LEAST_SHARE for share in shares)
                 and self.look + self.closer <= 1 - LEAST_SHARE
                 and max(self.products, self.selected) <= 1 - LEAST_SHARE):
-            raise InputError(f"shares must be 0 or at least {LEAST_SHARE:g}, the look's above 0, and leave as much: "
-                             "look + closer, products and selected must be below 1, not "
+            raise InputError(f"shares must be 0 or at least {LEAST_SHARE:g}, look must be above 0, and look + closer, "
+                             "products and selected must be below 1; given look, closer, products, selected = "
                              f"{', '.join(map(shown, shares))}")
 
 
 def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussian: bool,
                    crossed: bool = False) -> Shares:
-    """Return the shares for n rows of some columns and noise of a strength (mu, or epsilon): public numbers alone.
+    """Return the fractions for n rows and a noise strength (mu, or epsilon), from public numbers only.
 
-    ``crossed`` says whether all others are crossed with one of the columns.
+    ``crossed`` is True if there is a target column.
     """
     numbers = [column for column in columns if column.value is not None]
     if not gaussian:
-        # All pairs share one noise that grows with their number: with more noise the columns get a larger share.
+        # All pairs share one noise, which grows with their number. With more noise the columns get a larger fraction.
         noise = math.comb(len(columns), 2) / (n * strength)
         noisy = min(max(math.log(max(noise, 1e-300) / PURE_QUIET) / math.log(PURE_NOISY / PURE_QUIET), 0.0), 1.0)
-        # A column with two positions is a single number, which needs little.
+        # A column with two positions needs little, because it is a single number.
         sizes = math.fsum(min(by_levels(column).size if has_few(column) else FULL_SIZE, FULL_SIZE)
                           for column in columns) / len(columns)
         full = min(max((sizes - 2.0) / (0.5 * FULL_SIZE - 1.0), 0.0), 1.0)
@@ -92,9 +93,9 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
         return Shares(look, closer, 0.15 if len(numbers) > 1 else 0.0)
     d, m = len(columns), len(numbers)
     # The noise that tables of all pairs would have in each cell with the whole budget. With more noise the columns get
-    # a larger share, and tables add less to the one number that is measured for each pair.
+    # a larger fraction, and tables add less to the single number that is measured for each pair.
     noise = math.sqrt(2.0 * math.comb(d, 2)) / (n * strength)
-    # A table with the crossed column matters as much as all other tables of its other column.
+    # A table with the target column matters as much as all other tables of its other column together.
     if crossed and d > 2 and math.sqrt(2.0 * (1.5 * d - 2.0)) / (n * strength) > QUIET_TARGET:
         return Shares(LEAST_LOOK, CLOSER, FEW_DIRECTIONS, 0)
     look = min(max(MOST_LOOK * (noise / NOISY) ** 0.4, LEAST_LOOK), MOST_LOOK)
@@ -104,8 +105,8 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
         return Shares(look, CLOSER, (1.0 - part) * FEW_DIRECTIONS + part * MANY_DIRECTIONS, 0, (1.0 - part) * SELECTED)
     if m < 2:
         return Shares(look, CLOSER, 0.0)
-    # Products get only what makes their noise small relative to .5, the size of a strong dependence, and at most their
-    # part of the pairs. With less noise, more degrees are useful.
+    # Products get only as much as makes their noise small relative to .5, the size of a strong dependence. They get at
+    # most their fraction of the pairs. With less noise, more degrees are useful.
     most = max(0.15, 0.9 * math.comb(m, 2) / math.comb(d, 2))
     noise = m / (n * strength * math.sqrt(1.0 - look))
     products = min(max((noise / ENOUGH_FOR_PRODUCTS) ** 2, 0.15), most)

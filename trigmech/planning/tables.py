@@ -1,63 +1,68 @@
-"""What to measure: first each column, then, with the released distributions, the dependence between columns.
+"""The design of a table's release: first each column, then the dependence between columns.
 
-*The look* measures the histogram of every column: frequencies of categories and of special and missing values, and the
-counts of a number in intervals of the public range, by a factor of prefix sums
-(:mod:`trigmech.functions.prefix_sums`; at delta = 0 the counts themselves). Column j has the weight w_j.
-Replacing a row moves the part of column j by at most D_j / n, so the weighted vector moves by at most
-sqrt(sum w_j^2 D_j^2) / n in L2; the weights make that 1/n. In L1, of counts alone, D_j is 2 and sums
-replace squares. A column of a single position never moves.
+*The look* is the first round. It measures every column: the frequencies of categories, special values and missing
+values, and the counts of a number in intervals of its public range. For Gaussian noise a factor of prefix sums encodes
+these counts (:mod:`trigmech.functions.prefix_sums`); for delta = 0 they are measured directly. Column j has the weight
+w_j. Replacing a row moves the vector of column j by at most D_j / n, so the weighted vector moves by at most
+sqrt(sum w_j^2 D_j^2) / n in L2. The weights make this 1/n. In L1, for direct counts, D_j is 2, and sums replace
+squares. A column with a single position never moves.
 
-*Contrasts.* At delta = 0 columns of few positions are known better by contrasts (:mod:`trigmech.functions.contrasts`),
-under noise of density proportional to exp(-max |z| / scale) in all of them at once. A contrast is in [-1, 1] for every
-row, so half its mean moves by at most 1/n, and so does the largest of any number of such moves. The vector of these
-columns has a charge of its own beside that of the other columns; each has a part of epsilon.
+*Contrasts.* For delta = 0, contrasts are more exact for columns with few positions
+(:mod:`trigmech.functions.contrasts`). All of them together get noise of density proportional to exp(-max |z| / scale).
+A contrast is in [-1, 1] for every row, so half its mean moves by at most 1/n. The largest of any number of such moves
+is at most 1/n too. The vector of these columns has its own charge, and the other columns have another one; each gets a
+fraction of epsilon.
 
-*The closer look* measures the counts in finer intervals of every interval that the look found to be heavy. The
-intervals of a column are disjoint, so all its finer intervals together with "elsewhere" are a partition of its rows,
-for any number of heavy intervals: a replaced row moves at most two counts of a column by 1, sqrt(2) in L2, 2 in L1, and
-for all d columns of numbers, sqrt(2 d) / n or 2 d / n, whichever intervals were chosen.
+*Details* ("columns, closer") are the counts in finer intervals of every heavy interval of the look. The intervals of a
+column are disjoint. So for any number of heavy intervals, all finer intervals of a column, together with "elsewhere",
+are a partition of its rows. A replaced row moves at most two counts of a column by 1: sqrt(2) in L2 and 2 in L1. For
+all d columns of numbers this is sqrt(2 d) / n or 2 d / n, for any choice of intervals.
 
-*Dependence.* Of pairs of columns contingency tables by cells of the released distributions, of weight w_t: a replaced
-row moves two entries of a table by 1/n, sqrt(2) w_t in L2 and 2 w_t in L1. And of pairs of numbers means of products of
-scores: s_a(x) = v_a cos(a pi F(x)) with F the middle rank of x by the released distribution, 0 where the value is
-missing or special, rounded to a multiple of 2^-15, so that sums over rows are integers. With S the largest
-sum_a s_a^2 at any position of any column, the products of m columns' scores, all pairs, move by at most S m / n in L2:
-let u_i, v_i be the score vectors of column i before and after, s_i and t_i their squared lengths, g_i = u_i . v_i and
-G = sum g_i. The squared distance is the sum over i < j of s_i s_j + t_i t_j - 2 g_i g_j, and
-2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >= -sum g_i^2 with g_i^2 <= S^2. So it is at most
-2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. Of some of the pairs alone it is no more, with m the columns that are in any. In
-L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products are parts of one vector: the squares of what they
-move by at most add up in L2, and these numbers themselves in L1. Any function of a row with values in the cells, and
-any scores, would do: the bounds need no more of the released distributions than that they are the same for both tables.
-Where rows are few, directions of rows take the place of products: normal scores of all columns, as a vector of length
-1, whose products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.directions.Directions`).
+*Dependence.* Pairs of columns have contingency tables by cells of the released distributions, with weight w_t. A
+replaced row moves two entries of a table by 1/n: sqrt(2) w_t in L2 and 2 w_t in L1. Pairs of numbers also have means of
+products of scores. The scores are s_a(x) = v_a cos(a pi F(x)), where F is the middle rank of x by the released
+distribution. They are 0 for missing and special values. They are rounded to multiples of 2^-15, so that sums over rows
+are integers. Let S be the largest sum_a s_a^2 at any position of any column. Then the products of the scores of m
+columns, for all pairs, move by at most S m / n in L2. Proof: let u_i, v_i be the score vectors of column i before and
+after, s_i and t_i their squared lengths, g_i = u_i . v_i and G = sum g_i. The squared distance is the sum over i < j of
+s_i s_j + t_i t_j - 2 g_i g_j, and 2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >= -sum g_i^2 with g_i^2 <= S^2. So it
+is at most 2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. The bound also holds for some of the pairs, where m counts the columns
+that are in any of them. In L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products form one vector. Their
+largest moves add up in L1, and the squares of these add up in L2. The bounds hold for any function of a row with values
+in the cells, and for any scores. They use only that the released distributions are the same for both tables. If rows
+are few, directions of rows take the place of products: the normal scores of all columns as a vector of length 1. Its
+products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.directions.Directions`).
 
-*What depends.* With Gaussian noise a part of the budget of tables is kept for a last round
-(:mod:`trigmech.planning.selection`). It measures those tables again that are stronger than their noise, some tables of
-two columns at the resolution of their positions, and tables of three columns: a replaced row again moves two entries of
-each by 1/n. Measuring a table twice loses nothing, because the precisions of normal noise add up.
+*Selected tables.* With Gaussian noise a fraction of the tables' budget is kept for a last round
+(:mod:`trigmech.planning.selection`). It measures again those tables that are stronger than their noise. It also
+measures some tables of two columns at the resolution of their positions, and tables of three columns. Again a replaced
+row moves two entries of each table by 1/n. Measuring a table twice loses nothing, because the precisions of normal
+noise add up.
 
-At delta = 0, where cells are few, products of contrasts of the cells take the place of all of these: for each pair of
-columns of a and b cells (a - 1)(b - 1) products, which with the columns' own frequencies determine the table. Each is
-in [-1, 1], so half its mean moves by at most 1/n, however many there are, and the noise is as above, in all at once.
+For delta = 0 and few cells, products of contrasts of the cells take the place of all of these. A pair of columns with a
+and b cells has (a - 1)(b - 1) products. With the columns' own frequencies they determine the table. Each product is in
+[-1, 1], so half its mean moves by at most 1/n, for any number of products. All of them together get the noise of
+contrasts.
 
-What a later round measures depends on what the earlier ones released and on nothing else that is private; its weights
-are such that its sensitivity is 1/n whatever that was, so its charge is fixed beforehand, and rounds compose
-adaptively: the squares of their mu, or their epsilons, add up.
+The only private facts that a later round uses are the released values of earlier rounds. Its weights give it the
+sensitivity 1/n for all such values. So its charge is fixed beforehand, and rounds compose adaptively: the squares of
+their mu, or their epsilons, add up.
 
-Rounding, with u = 2^-53. Weights are computed too, so the bounds that should be 1/n may exceed it by rounding errors of
-sums over tables: relatively by less than `ROUNDED_UP` allows, for up to 10^6 of them, and so may products of scores,
-whose means over a person's rows are rounded to 2^-46. Shares of a person sum to 1 exactly
-(:mod:`trigmech.measurement.sums`). Counts are exact on their lattice and rounded to floats at most twice, so a weighted
-frequency errs by at most 4u of itself, and the vector, of length at most 1, by 4u; so does half the mean of a product
-of contrasts. A product with the factor R, or with contrasts, sums c products of total at most 1: an error of at most
-(c + 5) u in each of K entries. Both tables err; this is added.
+Rounding, with u = 2^-53. Weights are computed too, so a bound that should be 1/n may exceed it by rounding errors of
+sums over tables. For up to 10^6 tables the relative error is below that of `ROUNDED_UP`. The same holds for products of
+scores, whose means over a person's rows are rounded to 2^-46. Shares of a person sum to 1 exactly
+(:mod:`trigmech.measurement.sums`). Counts are exact on their lattice and are rounded to floats at most twice. So a
+weighted frequency has a relative error of at most 4u, and the vector, of length at most 1, has an error of at most 4u.
+The same holds for half the mean of a product of contrasts. A product with the factor R, or with contrasts, sums c
+products of total at most 1, which gives an error of at most (c + 5) u in each of K entries. The errors of both tables
+are added.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +75,8 @@ from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import (
     LEAST_COUNTED,
+    MOST_CONTRASTED,
+    MOST_PRODUCTS,
     by_levels,
     columns_by_contrasts,
     contrasts_are_sharper,
@@ -86,51 +93,67 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-# Intervals in a number's look. More intervals cost prefix sums hardly anything, but they cost single counts much.
+# The intervals of a number in the look. More intervals cost prefix sums hardly anything, but they cost counts much.
 LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
-# In the look a number's distribution function counts as much as this many categories.
+# In the look, a number's distribution function counts as much as this many categories.
 OF_A_NUMBER = 8
-# The number of finer intervals of a heavy interval. An interval is heavy if it holds this part of the rows, and this
-# many standard deviations of the closer look's noise.
+# The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
+# this many standard deviations of the finer intervals' noise.
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
-# The most finer intervals of all columns together: more would not fit into a file.
+# The most finer intervals of all columns together. More would not fit into a file.
 MOST_FINER = 2**22
+# The most entries of all tables of a round together, and of all tables at the resolution of positions.
+MOST_ENTRIES, MOST_FINE_ENTRIES = 2**18, 2**17
+# The most tables of three columns, and the most positions in all their maps from positions to cells.
+MOST_TRIPLES, MOST_PLACES = 1_024, 2**21
 UNIT = 2.0**-53
-# Where tables of three matter, how much more those matter that hold a crossed column, for each that all together do:
-# the best predictions of it from the other columns, over public sets.
+# The additional importance of tables of three columns with a target column, relative to that of all tables of three.
+# This value gave the best predictions of the target from the other columns, over public sets.
 OF_CROSSED = 7.5
+
+
+class Largest(NamedTuple):
+    """Upper bounds on the size of a release: its numbers, the columns' positions, and the values stored with them.
+
+    ``scores`` are the values for each position, and ``places`` those in maps from positions to cells and in pairs.
+    """
+
+    released: int
+    positions: int
+    scores: int
+    places: int
 
 
 @dataclass(frozen=True, eq=False)
 class TableDesign:
-    """What the first round measures, and what each round may spend. Public.
+    """The measurements of the first round, and the charges of all rounds. Public.
 
     Parameters
     ----------
     n : int
     domain : Domain
     gaussian : bool
-        Whether the noise is Gaussian; else it is Laplace or l-infinity noise.
+        Whether the noise is Gaussian. If not, it is Laplace or l-infinity noise.
     partitions : tuple of Partition
-        Of the look.
+        The partitions of the look.
     contrasted : ndarray (d,) of bool
-        Columns of which it measures contrasts of the positions.
+        The columns that the look measures by contrasts.
     weights : ndarray (d,)
-        Of the columns in it.
+        The weights of the columns in the look.
     look, contrasts : Charge or None
-        Of the look at the other columns, and at these; None if there are none.
+        The charges for columns without and with contrasts; None without such columns.
     closer, dependence : Charge or None
-        None if there is nothing to look at closer, or one column alone.
+        The charges for details and for dependence. None if no column can have details, or if there is one column.
     selected : Charge or None
-        Of the tables that are measured again; None if all tables are measured once.
+        The charge for the tables of the last round; None without such a round.
     products : float
-        Of the squared strength of the dependence's charge, or of its epsilon.
+        The fraction of the charge for dependence (of mu^2 or epsilon) that products get.
     scores : int
         See :class:`Shares`.
     crossed : tuple of int
-        Columns whose tables with others matter more; see :class:`trigmech.workload.Marginals`.
+        Target columns; see :class:`trigmech.workload.Marginals`.
     triples : float
-        How much all tables of three columns together matter, beside all of two.
+        The importance of all tables of three columns together, relative to all tables of two.
     """
 
     n: int
@@ -151,7 +174,7 @@ class TableDesign:
 
     @cached_property
     def looks(self) -> tuple[Measurement[Histogram], ...]:
-        """What the look measures of each column, with the noise that it will have."""
+        """The look's measurement of each column, without values but with its noise."""
         kind = Ranges if self.gaussian else Histogram
         noise = self.look_noise
         return tuple(Measurement((Contrasts if own else kind)(j, partition), weight, None, noise[own])
@@ -160,43 +183,66 @@ class TableDesign:
 
     @property
     def closer_weight(self) -> float:
-        """Of each frequency of the closer look."""
+        """The weight of each frequency of the details."""
         looked = sum(partition.value is not None for partition in self.partitions)
         return 1.0 / math.sqrt(2.0 * looked) if self.gaussian else 1.0 / (2.0 * looked)
 
     @property
     def closer_deviation(self) -> float:
-        """Of the noise in a frequency of the closer look; infinite if there is none."""
+        """The standard deviation of the noise in a frequency of the details; infinite without a charge for them."""
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
     @property
     def look_noise(self) -> tuple[float, float]:
-        """Of the noise in an entry of weight 1 of the look: of columns without contrasts, and of those with them."""
+        """The noise's deviation in an entry of weight 1 of the look: for columns without and with contrasts."""
         entries = sum(self.partitions[j].size - 1 for j in np.flatnonzero(self.contrasted))
         return self.deviation(self.look), self.deviation(self.contrasts, entries)
 
     @property
     def look_deviations(self) -> Array:
-        """Of the noise in what is measured of each column (d,)."""
+        """The standard deviation of the noise in the look's values of each column (d,)."""
         return np.array([look.deviation for look in self.looks])
 
     def deviation(self, charge: Charge | None, entries: int = 1) -> float:
-        """Return the standard deviation of a charge's noise in each of so many entries; infinite without a charge."""
+        """Return the standard deviation of a charge's noise in each of some entries; infinite without a charge."""
         return math.inf if charge is None else charge.deviation(entries)
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """All charges, of both rounds."""
+        """The charges of all rounds."""
         return tuple(charge for charge in (self.look, self.contrasts, self.closer, self.dependence, self.selected)
                      if charge is not None)
 
+    @property
+    def largest(self) -> Largest:
+        """Upper bounds on the size of a release by this design."""
+        d = len(self.partitions)
+        numbers = sum(partition.value is not None for partition in self.partitions)
+        positions = sum(partition.size for partition in self.partitions) + (MOST_FINER if self.closer else 0)
+        released, scores, places = positions, 0, 0
+        if self.dependence is not None and self.dependence.law == "linf":
+            released += max(MOST_PRODUCTS, math.comb(d, 2))
+            scores, places = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
+        elif self.dependence is not None:
+            # Directions are products for all pairs, with one score for each column.
+            pairs = math.comb(numbers if self.scores else d, 2) if self.products else 0
+            # If all entries are too many, tables have two cells for each column.
+            released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * max(self.scores, 1) ** 2
+            scores, places = max(self.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
+        if self.selected is not None:
+            # If their entries are too many, tables of three columns have up to three cells for each column.
+            released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES
+            # Beside one map for each column, there are maps of tables of three columns and of finer tables of two.
+            places += 4 * MOST_TRIPLES + MOST_PLACES + 2 * MOST_FINE_ENTRIES
+        return Largest(released, positions, scores, places)
+
     def importance(self, tables: Integers) -> Array:
-        """Return how much each table (t, 2) or (t, 3) of columns matters, relatively."""
+        """Return the relative importance of each table (t, 2) or (t, 3) of columns."""
         d, held = len(self.partitions), np.isin(tables, self.crossed).any(axis=1)
         if tables.shape[1] == 2:
-            # All queries need the tables with the crossed column, and each other table serves one of them.
+            # All queries need the tables with the target column, and each other table serves one query.
             return np.where(held, float(max(d - 1, 1)), 1.0)
-        # There are (d - 2) / 3 times as many of three columns as of two.
+        # There are (d - 2) / 3 times as many tables of three columns as of two.
         return np.where(held, 1.0 + OF_CROSSED * self.triples, 3.0 * self.triples / max(d - 2, 1))
 
     def _repr_html_(self) -> str:
@@ -233,24 +279,14 @@ class TableDesign:
 
 def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = None,
                 crossed: Sequence[int] = (), triples: float = 0.0) -> TableDesign:
-    """Return the first round, and the charges of all rounds.
+    """Return the design for n rows: the first round, and the charges of all rounds.
 
-    Parameters
-    ----------
-    n : int
-        Rows, at least 2.
-    domain : Domain
-    budget : Budget
-    shares : Shares, optional
-        Default: by the number of rows and columns.
-    crossed : sequence of int
-        Columns, by position.
-    triples : float
-        How much all tables of three columns together matter, beside all of two.
+    By default :func:`trigmech.planning.shares.planned_shares` gives the fractions of the budget. For ``crossed`` and
+    ``triples`` see :class:`TableDesign`.
 
     Notes
     -----
-    Privacy: public numbers only; proofs in the module's docstring.
+    Privacy: public numbers only; the proofs are in the module's docstring.
     """
     columns = columns_of(domain)
     d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
@@ -267,7 +303,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     each = n * part(look * (1.0 - of_contrasts) / max(others, 1))
     partitions = tuple(by_levels(column) if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
-    # A column of a single category cannot move; it gets the weight of two categories.
+    # A column with a single category cannot move. It gets the weight of two categories.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
     parts = np.where(contrasted, 0.0, _look_parts(columns, gaussian))
     parts = np.where(contrasted, 1.0, parts / max(float(np.linalg.norm(parts, 2 if gaussian else 1)), 1e-300))
@@ -281,7 +317,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     law: Law = "gaussian" if gaussian else "laplace"
     rest = 1.0 - look - closer if d > 1 else 0.0
     sharp = not gaussian and rest > 0.0 and contrasts_are_sharper(columns, n * rest * strength)
-    # With a single pair there is nothing to select.
+    # A single pair needs no selection.
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
     first = charge("columns", look * (1.0 - of_contrasts), law,
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
@@ -297,7 +333,7 @@ def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Char
     if law != "linf":
         return Charge(purpose, law, sensitivity / strength * UPWARD, sensitivity, "L2" if law == "gaussian" else "L1",
                       1, PROOF)
-    # The lattice on which the noise is drawn moves the values too, by less than scale / 2^39.
+    # The lattice of the noise also moves the values, by less than scale / 2^39.
     epsilon = strength / UPWARD - 2.0**-39
     if not epsilon > 0.0:
         raise BudgetError(f"{purpose}: epsilon = {strength:.3g} is too small for l-infinity noise")
@@ -306,11 +342,10 @@ def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Char
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:
-    """Return the closer looks at heavy intervals.
+    """Return the details of heavy intervals, with at most `MOST_FINER` finer intervals together.
 
-    An interval is heavy if the look gives it so many rows that the closer look's noise does not hide them. In each
-    column the last interval comes first, so that dividing one does not move the others. At most `MOST_FINER` finer
-    intervals are looked at.
+    An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them. In
+    each column the last interval comes first, so that the division of one does not move the others.
     """
     room, least = MOST_FINER, max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
     found = list[Measurement[Detail]]()
@@ -325,11 +360,11 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
 
 
 def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
-    """Return how much each column (d,) matters in the look, up to a factor.
+    """Return the importance of each column (d,) in the look, up to a factor.
 
-    The total variation of k frequencies errs as k times the noise, a distribution function as some few frequencies do.
-    The sum of these errors is least for the cube roots of the factors, under noise in L1 for the square roots; for the
-    sake of the largest error it is a little more.
+    The error of k frequencies in total variation is about k times the noise. The error of a distribution function is
+    about that of a few frequencies. The sum of these errors is least for the cube roots of the factors; for noise in
+    L1, for their square roots. A slightly larger exponent than 1/3 reduces the largest error.
     """
     def worth(column: Partition) -> int:
         levels = OF_A_NUMBER if column.levels is None else min(OF_A_NUMBER, len(column.levels))
@@ -339,7 +374,10 @@ def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
 
 
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
-    """Return the intervals of a number's look: about as many as its noise, 2 / strength in each, can tell apart."""
+    """Return the partition of a column in the look. A number gets about as many intervals as its noise can tell apart.
+
+    The noise in each interval is 2 / strength.
+    """
     if column.value is None:
         return column
     count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))

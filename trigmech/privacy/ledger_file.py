@@ -111,7 +111,7 @@ class LedgerFile:
 
     @staticmethod
     def exists(path: str | Path, timeout: float = 60.0) -> bool:
-        """Return whether something exists at the place of the ledger; raises the errors of :meth:`open`."""
+        """Return whether the ledger exists; raises the errors of :meth:`open`."""
         return store_of(path, timeout).exists()
 
     @property
@@ -146,17 +146,17 @@ class LedgerFile:
 
     @property
     def total(self) -> float:
-        """The epsilon that is proved, at the budget's delta, of all that was charged; computed from the charges."""
+        """The proved epsilon of all charges together, at the budget's delta; computed from the charges."""
         return ledger_audit.spent(self._state())
 
     @property
     def claims(self) -> int:
-        """How many of the charges that count are claims of other tools, on which the total relies."""
+        """The number of counted charges that are claims of other tools. The total relies on them."""
         return sum(entry.charge.law == "other" and not entry.simulated for entry in self._state().charges)
 
     @property
     def remaining(self) -> NextCharge:
-        """What the next release may cost, of each kind; as costs do not add up, no difference of epsilons."""
+        """The largest cost of the next release, for each kind of noise. Costs do not add up, so it is no difference."""
         return ledger_audit.remaining(self._state())
 
     def charge(self, run: str, charges: Sequence[Charge], simulated: bool,
@@ -171,7 +171,7 @@ class LedgerFile:
         simulated : bool
             True: recorded, but neither counted nor refused.
         known : sequence of Charge, optional
-            All that the ledger must have of this run and of other attempts at it then; by default anything.
+            All charges that the ledger must hold at that time for this run and for other attempts at it. Default: any.
 
         Raises
         ------
@@ -180,8 +180,8 @@ class LedgerFile:
         InputError
             If the lock cannot be had in time; or the ledger cannot be written, is damaged, does not pass
             :meth:`verify`, is too large, has a second name, lacks entries that this object has read, or has other
-            charges of the run than are known. If the connection to a server broke, and the charges are not seen to be
-            there: they may be or not, and nothing may be drawn for them.
+            charges of the run than are known. If the connection to a server broke and it is unknown whether the charges
+            are recorded; then nothing may be drawn for them.
         """
         if not charges:
             return
@@ -210,12 +210,10 @@ class LedgerFile:
 
         Parameters
         ----------
-        purpose : str
-            A description of the release.
+        purpose, tool : str
+            A description of the release, and the source of the claim. The total is only as true as the claim.
         claim : Budget
             The claimed cost of each release.
-        tool : str
-            The source of the claim; the ledger's total is then only as true as the claim.
         neighbours : {"replace-one", "add-remove"}
             The neighbouring tables of the claim. A claim for adding or removing a row is recorded as (2 epsilon,
             (1 + e^epsilon) delta), which it implies for replacing a row.
@@ -295,10 +293,7 @@ class LedgerFile:
     def verify(self) -> list[str]:
         """Return the ledger's faults, one line each: hashes, order, each charge's own epsilon, the totals.
 
-        Returns
-        -------
-        list of str
-            Empty if no fault is found; the class's notes list the changes that cannot be found.
+        The list is empty if no fault is found. The class's notes name the changes that cannot be found.
 
         Raises
         ------

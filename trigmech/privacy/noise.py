@@ -47,18 +47,9 @@ class Noise(Protocol):
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         """Return the proved cost of noise of this distribution and scale on values of this sensitivity.
 
-        Parameters
-        ----------
-        law : {"laplace", "gaussian", "linf", "exponential"}
-            The law of the noise, which the method of that name draws.
-        scale : float
-        sensitivity : float
-            In L1, L2 or max norm, in this order; of scores twice what one moves.
-
-        Returns
-        -------
-        float
-            epsilon, for "gaussian" the rho of zero-concentrated differential privacy.
+        The cost is epsilon; for "gaussian" it is the rho of zero-concentrated differential privacy. The sensitivity is
+        in L1 for "laplace", in L2 for "gaussian" and in max norm for "linf". For "exponential" it is twice the largest
+        move of a score.
         """
         ...
 
@@ -101,15 +92,7 @@ class SystemNoise:
     def linf(self, values: Values, scale: float) -> Values:
         """Return values, rounded to a lattice, + noise of probabilities proportional to exp(-max |z_i| / scale) on it.
 
-        Parameters
-        ----------
-        values : ndarray of any shape, K entries, finite
-        scale : float
-            From 1e-300 to 1e300.
-
-        Returns
-        -------
-        ndarray of the shape of values
+        The values have any shape and K entries. The scale is from 1e-300 to 1e300.
 
         Raises
         ------
@@ -163,33 +146,23 @@ class SystemNoise:
                 return one_of(i, np.shape(values))
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        """Return what OpenDP's own privacy map proves of the very measurement that would draw.
+        """Return the cost that OpenDP's own privacy map proves for the measurement that draws; see :meth:`Noise.loss`.
 
-        Parameters
-        ----------
-        law : {"laplace", "gaussian", "linf"}
-        scale : float
-        sensitivity : float
-            In L1, L2 or max norm, in this order; for "linf" the step of the lattice included.
-
-        Returns
-        -------
-        float
-            epsilon, for "gaussian" the rho of zero-concentrated differential privacy; infinite for a "linf" sensitivity
-            that is less than the step of the lattice, but not 0.
+        For "linf" the sensitivity includes the step of the lattice. If it is below the step, but not 0, the cost is
+        infinite.
 
         Raises
         ------
         InputError
-            If the distribution is none of these, or the scale of "linf" is out of range.
+            If the distribution is unknown, or the scale of "linf" is out of range.
 
         Notes
         -----
-        Privacy: of public numbers alone. For "linf" the map is that of the discrete Laplace numbers for a sensitivity
-        of 1: with the a that it proves and a sensitivity of D + g, :meth:`linf` costs a (D / g + 1), as proved there.
+        Privacy: public numbers only. For "linf" the map is that of the discrete Laplace numbers for a sensitivity of 1.
+        With the a that it proves and a sensitivity of D + g, :meth:`linf` costs a (D / g + 1), as proved there.
         """
         if law == "exponential":
-            # Proved at the method, of exact arithmetic.
+            # The method's docstring has the proof, for exact arithmetic.
             return math.nextafter(sensitivity / scale, math.inf)
         if law != "linf":
             return float(_measurement(law, scale).map(sensitivity))
@@ -281,23 +254,14 @@ def uniform(size: int) -> Values:
 def lattice_step(scale: float) -> float:
     """Return the step g of the lattice on which :meth:`SystemNoise.linf` adds noise of the given scale.
 
-    A power of two with 2^40 <= scale / g < 2^41. Rounding to the lattice moves each entry by at most g / 2, so two
-    tables whose values differ by at most D in max norm differ by at most D + g on the lattice: the sensitivity to
-    charge for is D + g.
-
-    Parameters
-    ----------
-    scale : float
-        From 1e-300 to 1e300.
-
-    Returns
-    -------
-    float
+    It is a power of two with 2^40 <= scale / g < 2^41. Rounding to the lattice moves each entry by at most g / 2. So if
+    the values of two tables differ by at most D in max norm, they differ by at most D + g on the lattice. The charge is
+    for the sensitivity D + g.
 
     Raises
     ------
     InputError
-        If the scale is out of that range.
+        If the scale is not between 1e-300 and 1e300.
     """
     if not 1e-300 <= scale <= 1e300:
         raise InputError(f"the scale of l-infinity noise must lie between 1e-300 and 1e300, not {scale}")
@@ -307,17 +271,8 @@ def lattice_step(scale: float) -> float:
 def integer_linf(size: int, scale: float) -> list[int]:
     """Return integers z_1..z_K of joint probability exactly proportional to exp(-max |z_i| / scale).
 
-    Parameters
-    ----------
-    size : int
-        K, at least 0.
-    scale : float
-        Positive and finite. It is taken as the rational number that it is.
-
-    Returns
-    -------
-    list of int
-        From OpenDP's exact sampler and the operating system's entropy, without floating-point arithmetic.
+    They come from OpenDP's exact sampler and the operating system's entropy, without floating-point arithmetic. The
+    size K is at least 0. The scale is positive and finite, and counts as the exact rational number of the float.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""From the noisy histogram of a column to its distribution: unbiased frequencies, cut where the noise allows."""
+"""From the noisy histogram of a column to its distribution: pieces as fine as the noise allows."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -20,31 +20,30 @@ from trigmech.reconstruction.tails import with_tails
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# A position that is made of several measured intervals holds at most about this part of the rows.
+# A position of several measured intervals holds at most about this fraction of the rows.
 LARGEST_PLACE = 1.0 / 128.0
-# The price of a piece of equal density, in variances of the noise, and how many standard deviations a distribution
-# function may lie off the chord of a piece. On simulated tables these gave the least errors of both functions.
+# The price of a piece of equal density, in variances of the noise; and the largest distance of the distribution
+# function from the chord of a piece, in standard deviations. These values gave the least errors on simulated tables.
 PRICE, CORNER = 8.0, 3.0
-# Near its ends a distribution function counts as noise while its square is at most this many times the variance of the
-# noise. The second number caps that noise: without it, large noise would leave only the middle of a column.
+# Near its ends a distribution function counts as noise while its square is at most TAIL times the noise's variance.
+# LARGEST_NOISE caps this noise. Without a cap, large noise would leave only the middle of a column.
 TAIL, LARGEST_NOISE = 3.0, 0.03
-# The price of a piece where pieces compete with a smooth density, and the smallest weight of the smooth density.
+# The price of a piece in the comparison with a smooth density, and the smallest weight of the smooth density.
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 # With less noise than this, pieces alone are exact enough, and the rounding of squares would destroy the evidence.
 LEAST_DEVIATION = 1e-5
-# Neighbouring intervals of a smooth density stay apart if together they hold at least this many standard deviations of
-# the noise and their densities differ by more than this factor. An end of the range counts as empty if it holds less
-# than the third number times that mass.
+# Neighbouring intervals of a smooth density stay apart if together they hold at least LIGHT standard deviations of the
+# noise, and if their densities differ by more than the factor UNLIKE. An end of the range counts as empty if it holds
+# less than the fraction NEXT_TO_EMPTY of this mass.
 LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
-# An interval is a spike if it is this many times denser than those before it, and holds at least the mass that is clear
-# of noise, divided by this.
+# An interval is a spike if it is SPIKE times denser than those before it, and holds at least 1 / SPIKE of that mass.
 SPIKE = 5.0
-# A finer piece counts only if its mass exceeds this many standard deviations; otherwise the interval stays even.
+# A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
 CLEAR = 6.0
 
 
 def nearest_probabilities(values: Array, total: float = 1.0) -> Array:
-    """Return the point of the simplex, of this total, that is nearest to finite values."""
+    """Return the nonnegative values with this total that are nearest to some finite values."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     above = np.flatnonzero(ordered > excess)
@@ -65,22 +64,22 @@ def released_column(look: Measurement[Histogram]) -> ReleasedColumn:
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
     """Return the distribution of a column from its released noisy histogram (size,).
 
-    If ``cumulative``, intervals were measured by the factor of prefix sums (:mod:`trigmech.functions.prefix_sums`),
-    else by their counts. The frequencies are corrected to a sum of 1 by least squares. The intervals are then cut into
-    pieces of equal density, as many as the noise allows (least squares with a price for each piece, by dynamic
-    programming), and the distribution function at the pieces' ends is the isotonic regression of the noisy one:
-    thresholds keep the accuracy with which prefix sums were measured, while the density has no spikes that are noise.
-    Between these ends it is a smooth curve instead of a chord where the curve fits the measurements as well or better.
-    Where no smooth density competes, tails fall (:mod:`trigmech.reconstruction.tails`).
+    If ``cumulative``, intervals were measured by the factor of prefix sums (:mod:`trigmech.functions.prefix_sums`);
+    if not, by their counts. The frequencies are corrected to a sum of 1 by least squares. Then the intervals are joined
+    to pieces of equal density, as many as the noise allows (least squares with a price for each piece, by dynamic
+    programming). At the pieces' ends the distribution function is the isotonic regression of the noisy one. So
+    thresholds are as accurate as the measured prefix sums, and noise makes no spikes in the density. Between these ends
+    the function is a chord, or a smooth curve if this fits the measurements as well or better. Without a smooth density
+    the tails fall (:mod:`trigmech.reconstruction.tails`).
     """
     k, c = len(partition.indicators), partition.intervals
-    # Values beyond this are noise alone, and their squares would overflow.
+    # Values beyond this limit are only noise, and their squares would overflow.
     values, deviation = np.clip(values, -1e100, 1e100), min(deviation, 1e100)
     if c == 0:
         return ReleasedColumn(partition, nearest_probabilities(values), deviation)
     frequencies = prefix_sums.decoded(partition, values) if cumulative else values.copy()
     inverse = prefix_sums.inverse(c) if cumulative else np.eye(c)
-    # The noise's covariance matrix times the vector of ones, in units of deviation^2: it distributes the sum's excess.
+    # The noise's covariance matrix times the vector of ones, in units of deviation^2, distributes the sum's excess.
     share = np.concatenate([np.ones(k), inverse @ inverse.sum(axis=0)])
     frequencies += share / share.sum() * (1.0 - frequencies.sum())
     held = np.clip(frequencies[:k], 0.0, 1.0)
@@ -93,7 +92,7 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     ends = _pieces(np.clip(frequencies[k:] / own, -1e140, 1e140), PRICE)
     ends = _with_corners(below, ends, CORNER * deviation)
     above = _without_noise_in_tails(below[ends], rest, deviation)
-    # The ends are known; between them nothing lies below or above them.
+    # The values at both ends are known, and all others lie between them.
     inner = np.clip(isotonic_regression(above[1:-1]).x, 0.0, rest) if len(ends) > 2 else np.empty(0)
     masses = np.diff(np.concatenate([[0.0], inner, [rest]]))
     factor = prefix_sums.factor(c) if cumulative else np.eye(c)
@@ -110,10 +109,10 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
 
 def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float,
               cumulative: bool) -> Array | None:
-    """Return the mass (c,) of each interval, averaged with a smooth density by evidence; None if that has no weight.
+    """Return the mass (c,) of each interval, averaged with a smooth density by evidence; None if this has no weight.
 
-    The evidence of pieces is their squared residuals plus a price for each, tuned on simulated tables; that of a smooth
-    density is its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
+    The evidence of the pieces is their squared residuals plus a price for each piece, tuned on simulated tables. The
+    evidence of a smooth density is its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
     """
     if deviation < LEAST_DEVIATION * rest:
         return None
@@ -127,16 +126,16 @@ def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest
 
 
 def _proper(each: Array, total: float) -> Array:
-    """Return a histogram of this total, nowhere negative: by isotonic regression of its distribution function."""
+    """Return a nonnegative histogram with this total, by isotonic regression of its distribution function."""
     below = isotonic_regression(np.clip(np.cumsum(each), 0.0, total)).x
     below[-1] = total
     return np.maximum(np.diff(np.concatenate([[0.0], below])), 0.0)
 
 
 def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Array:
-    """Return a distribution function whose tails, at both ends, are shrunk as far as they can be noise.
+    """Return a distribution function whose tails are shrunk at both ends where they can be noise.
 
-    Noise far out in the tails would widen the column and weaken its measured dependence on other columns.
+    Noise far out in the tails would widen the column, and would weaken its measured dependence on other columns.
     """
     deviation = min(deviation, LARGEST_NOISE)
 
@@ -148,11 +147,11 @@ def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Arra
 
 
 def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) -> Array:
-    """Return the mass (c,) of each measured interval: even in a piece, or smooth where that fits as well or better.
+    """Return the mass (c,) of each measured interval: even in a piece, or smooth if this fits as well or better.
 
-    The smooth version is the monotone interpolation of the distribution function between the ends of pieces. The fit is
-    compared on the measured scale, the factor times the noisy frequencies (c,), piece by piece, heaviest first. So a
-    column without steps gets no steps, and a column with steps keeps them.
+    The smooth version is the monotone interpolation of the distribution function between the ends of pieces. The fits
+    are compared on the measured scale: the factor times the noisy frequencies (c,). This is done piece by piece,
+    heaviest first. So a column without steps gets no steps, and a column with steps keeps them.
     """
     width = np.diff(ends)
     each = np.repeat(masses / width, width)
@@ -169,7 +168,7 @@ def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) 
 
 
 def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]:
-    """Return the edges of positions that hold about `LARGEST_PLACE` at most or are one measured interval.
+    """Return the edges of positions. Each holds at most about `LARGEST_PLACE`, or is a single measured interval.
 
     A piece is cut between intervals only, because the places of rows within an interval are unknown.
     """
@@ -177,7 +176,7 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
     for start, stop in pairwise(ends.tolist()):
         below = np.concatenate([[0.0], np.cumsum(each[start:stop])])
         count = max(1, min(int(np.ceil(below[-1] / LARGEST_PLACE)), stop - start))
-        # Parts of about equal mass; a heavy interval is a part by itself.
+        # The positions have about equal mass. A heavy interval is its own position.
         alone = np.flatnonzero(np.diff(below) >= LARGEST_PLACE)
         even = np.rint(np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below))))
         cuts = np.unique(np.concatenate([[0, stop - start], alone, alone + 1, even])).astype(np.int64)
@@ -187,11 +186,10 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
 
 
 def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, Array]:
-    """Return the edges of positions, and their mass, where the density changes from interval to interval.
+    """Return the edges and masses of positions, for a density that changes from interval to interval.
 
     Neighbours are joined until they hold `LARGEST_PLACE`, or until their mass is above the noise and their densities
-    differ. An interval that is much heavier than those before it stays alone. A nearly empty end of the range is a
-    position of its own, so that the tails end before it.
+    differ. A spike stays alone. A nearly empty end of the range is its own position, so that the tails end before it.
     """
     below = np.concatenate([[0.0], np.cumsum(each)])
     total = below[-1]
@@ -212,7 +210,7 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
 
 
 def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> ReleasedColumn:
-    """Return a column's distribution in which a closer look divides one position."""
+    """Return a column's distribution in which a detail divides one position."""
     query = look.query
     interval, finer, values, deviation = query.interval, query.edges, look.known, look.deviation
     partition, k = column.partition, len(column.partition.indicators)
@@ -223,7 +221,7 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> Released
     masses = np.add.reduceat(values, ends[:-1])
     clear = masses > CLEAR * deviation * np.sqrt(width)
     held = float(masses[clear].sum())
-    # Intervals that are not clearly above the noise share the rest evenly.
+    # The other pieces, which are not clearly above the noise, share the rest evenly.
     if held > 0.0 and (held >= mass or clear.all()):
         masses = np.where(clear, masses, 0.0) * (mass / held)
     else:
@@ -236,7 +234,7 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> Released
 
 @njit(cache=True)
 def _pieces(values: Array, price: float) -> Integers:
-    """Return the ends of the pieces, 0 and len(values) included, of the best piecewise constant fit.
+    """Return the ends of the pieces of the best piecewise constant fit, with 0 and len(values).
 
     The best fit minimises the sum of squares plus a price for each piece. Cost: len(values)^2 / 2.
     """
@@ -263,7 +261,7 @@ def _pieces(values: Array, price: float) -> Integers:
 
 @njit(cache=True)
 def _with_corners(values: Array, ends: Integers, tolerance: float) -> Integers:
-    """Add ends until no value is further than the tolerance from its chord; return all ends."""
+    """Add ends until all values are within the tolerance of their chords. Return all ends."""
     keep = np.zeros(len(values), dtype=np.bool_)
     keep[ends] = True
     start = 0

@@ -1,4 +1,5 @@
-"""Rows in which some columns have given values or shares; the other columns follow the release, given these."""
+"""Rows with given values or shares in some columns. The other columns follow their released conditional distribution.
+"""
 
 import itertools
 import math
@@ -24,9 +25,9 @@ Array = NDArray[np.float64]
 Given = Mapping[str, Any]
 Shares = Mapping[str, Mapping[Any, float]]
 
-# It is enough to draw from this effective number of matching fitted rows, or from as many as are asked for.
+# A draw needs this effective number of matching fitted rows, or as many as are requested.
 ENOUGH = 500
-# Rounds of proportional fitting, and the weight of an independent table that is mixed in, so that any sums fit.
+# The rounds of proportional fitting; and the weight of an independent table, which is added so that any sums fit.
 ROUNDS, EVEN = 50, 1e-6
 TINY = 1e-300
 
@@ -36,16 +37,8 @@ def conditional_points(schema: Schema, release: Release, fitted: Distribution, s
                        shares: Shares | None = None) -> Array:
     """Return points of the cube whose rows have the given values, and the shares, as exactly as whole rows allow.
 
-    Parameters
-    ----------
-    schema : Schema
-    release : Release
-    fitted : Distribution
-        The distribution that was fitted to it.
-    size : int
-    rng : numpy.random.Generator
-    given, shares
-        See :meth:`trigmech.Synthesis.sample`.
+    For ``given`` and ``shares`` see :meth:`trigmech.Synthesis.sample`. ``fitted`` is the distribution that was fitted
+    to the release.
 
     Raises
     ------
@@ -54,9 +47,9 @@ def conditional_points(schema: Schema, release: Release, fitted: Distribution, s
 
     Notes
     -----
-    Privacy: post-processing. Rows are drawn from those of the fitted table that match. If they are too few, and columns
-    and tables were released, rows are fitted: each column to its distribution given these values, and each table to the
-    table with these sums and the released odds ratios.
+    Privacy: post-processing. Rows are drawn from the matching rows of the fitted table. If these are too few, and
+    columns and tables were released, new rows are fitted. Each column is fitted to its distribution given these values.
+    Each table is fitted to the table with these sums and the released odds ratios.
     """
     given, shares = given or {}, shares or {}
     for what, asked in (("given", given), ("shares", shares)):
@@ -71,7 +64,7 @@ def conditional_points(schema: Schema, release: Release, fitted: Distribution, s
 
 def _strata(schema: Schema, fitted: Distribution, size: int, rng: np.random.Generator, given: Given,
             shares: Shares) -> list[tuple[dict[str, Any], int]]:
-    """Return each combination of the values that have shares, and how many rows it has."""
+    """Return each combination of the values with shares, and its number of rows."""
     for name, wanted in shares.items():
         numbers = list(wanted.values()) if isinstance(wanted, Mapping) else []
         if not (numbers and all(isinstance(share, Real) and 0.0 <= share <= 1.0 for share in numbers)
@@ -99,7 +92,7 @@ def _strata(schema: Schema, fitted: Distribution, size: int, rng: np.random.Gene
 def _raked_weights(weights: Array, matched: Sequence[NDArray[np.bool_]], parts: Sequence[Array]) -> Array:
     """Return the weight of each combination of values in the fitted rows, raked to the shares.
 
-    All are 0 if that cannot be.
+    All weights are 0 if no rows have these shares together.
     """
     for _ in range(ROUNDS):
         for held, wanted in zip(matched, parts, strict=True):
@@ -128,7 +121,7 @@ def _points_given(schema: Schema, release: Release, fitted: Distribution, size: 
 
 def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Generator,
                 given: Given) -> Array | None:
-    """Return points that are fitted to the released numbers, given the values; None if there are no such numbers."""
+    """Return points that are fitted to the released numbers, given the values; None if no such rows are possible."""
     wanted = _with(schema, given)
     witness(wanted)
     constrained = ConstrainedRows(wanted, release.columns, release.closer)
@@ -140,7 +133,7 @@ def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Gen
 
 
 def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[int]) -> Targets | None:
-    """Return the targets for rows in which columns have only allowed positions, or None without such targets."""
+    """Return the targets for rows with only the allowed positions of each column; None if such rows have no mass."""
     columns = targets.release.columns
     masses = [column.mass * constrained.allowed(j) for j, column in enumerate(columns)]
     part = math.prod(float(masses[j].sum()) for j in given)
@@ -150,7 +143,7 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
         for one, table in ((0, pair.table), (1, pair.table.T)):
             other = 1 - one
             if pair.columns[one] in given:
-                # How much more frequent the given values make each cell of the other column.
+                # The factor by which the given values change the frequency of each cell of the other column.
                 whole, all_others = (np.bincount(pair.maps[k], weights=columns[pair.columns[k]].mass)
                                      for k in (one, other))
                 beside = nearest_probabilities((own[one] / np.maximum(whole, TINY)) @ table, float(own[one].sum()))
@@ -164,11 +157,11 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
                                    for j, cells in zip(pair.columns, pair.maps, strict=True)))
               for pair in targets.pairs]
     return targets.beside([replace(column, mass=mass) for column, mass in zip(columns, masses, strict=True)], tables,
-                          part)
+                          [pair.deviation / part for pair in targets.pairs])
 
 
 def _raked(table: Array, down: Array, across: Array) -> Array:
-    """Return a table (a, b) with these sums and the odds ratios of a given table, except where that is 0."""
+    """Return a table (a, b) with these sums and the odds ratios of a given table, apart from its zeros."""
     made = nearest_probabilities(table.ravel()).reshape(table.shape) + EVEN * np.outer(down, across)
     for _ in range(ROUNDS):
         made = made * (down / np.maximum(made.sum(axis=1), TINY))[:, None]
@@ -185,7 +178,7 @@ def _conditions(schema: Schema, given: Given) -> list[str]:
 
 
 def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
-    # With its own constraints: the given values may not be one of their combinations.
+    # Only the given values count here, because the schema's own constraints may forbid them.
     return keeps(schema, points, _with(schema, given).constraints[len(schema.constraints) :])
 
 

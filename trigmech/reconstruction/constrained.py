@@ -1,7 +1,7 @@
-"""Rows that keep a schema's constraints: which combinations of positions are allowed, a start, and values in the end.
+"""Rows that keep a schema's constraints: the allowed combinations of positions, the start, and the final values.
 
-Numbers are cut where a constraint compares them, so for most constraints the positions decide. Where a constraint
-compares two numbers of the same cell, their values decide; they are checked when the numbers are placed.
+Numbers are cut where a constraint compares them. So the positions decide most constraints. If a constraint compares two
+numbers of the same cell, their values decide. They are checked when the numbers get their places.
 """
 
 import math
@@ -32,29 +32,29 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
-# Columns that are compared with each other are cut at up to this many released edges, as long as all constraints
-# together have at most this many combinations of values to check.
+# Columns that are compared with each other are cut at a grid of released edges. The grid is the finest of these for
+# which all constraints together have at most MOST_LOOKED_AT combinations of values.
 GRIDS, MOST_LOOKED_AT = (256, 64, 16, 0), 4 * 10**6
-# The most combinations of a schema's constraints, without such a grid.
+# The most combinations of values of a schema's constraints, without such a grid.
 MOST_COMBINATIONS = 10**8
 # Rounds of exchanges between rows for each column; draws of values for a row that breaks its constraints; and other
 # rows whose values are tried for a row that still breaks them.
 EXCHANGES, DRAWS, NEIGHBOURS = 20, 24, 32
-# A place in an interval: not the middle, which could be a number that a constraint names.
+# A place in an interval. The middle would be wrong, because a constraint could name this number.
 SOMEWHERE = math.sqrt(2.0) - 1.0
 
 
 class ConstrainedRows:
     """The constraints of a schema, with complete bounds and categories, for rows of positions of released columns.
 
-    The looks show which values many rows share. ``columns`` are the given ones, with numbers cut further where their
-    constraints compare them.
+    The details of intervals show the values that many rows share. ``columns`` are the given ones, with numbers cut
+    further where their constraints compare them.
     """
 
     def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn],
                  looks: Sequence[Measurement[Detail]] = ()) -> None:
         self.schema, self.columns = schema, list(columns)
-        # The places of each column's atoms, of its intervals.
+        # The atom in each interval of each column; NaN without an atom.
         self._atoms = [np.full(column.partition.intervals, np.nan) for column in columns]
         if schema is not None:
             for j in {look.query.columns[0] for look in looks}:
@@ -89,7 +89,7 @@ class ConstrainedRows:
         """Forbid moves that break a constraint, and let the columns of a constraint move together."""
         maps = {j: objective.map(j, codes) for j, codes in self._codes.items()}
         for held, allowed in self._rules:
-            # Each map has only the cells that its column's positions need.
+            # A map has only the cells of its column's positions.
             inside = tuple(slice(int(self._codes[j].max()) + 1) for j in held)
             objective.rule([maps[j] for j in held], allowed[inside])
         for members, _ in self._groups:
@@ -97,7 +97,7 @@ class ConstrainedRows:
                 objective.together(members)
 
     def allowed(self, column: int) -> NDArray[np.bool_]:
-        """Return which positions (size,) the constraints of this column alone allow."""
+        """Return a mask (size,) of the positions that the constraints of this column alone allow."""
         held = np.ones(len(self.columns[column].mass), dtype=np.bool_)
         for members, allowed in self._rules:
             if members == (column,):
@@ -105,7 +105,7 @@ class ConstrainedRows:
         return held
 
     def broken(self, rows: Codes, rules: Sequence[int] | None = None) -> Integers:
-        """Return how many of the constraints, or of those with these numbers, each row (m,) breaks."""
+        """Return the number of constraints, or of those with these numbers, that each row (m,) breaks."""
         count = np.zeros(len(rows), dtype=np.int64)
         for r in range(len(self._rules)) if rules is None else rules:
             held, allowed = self._rules[r]
@@ -113,9 +113,9 @@ class ConstrainedRows:
         return count
 
     def repair(self, rows: Codes, rng: np.random.Generator) -> None:
-        """Let rows keep the constraints, in place: by exchanges between rows, which leave each column as it is.
+        """Change rows in place until they keep the constraints, by exchanges that keep each column's frequencies.
 
-        If the columns' frequencies do not fit together, a few rows remain; these copy the entries of other rows.
+        If the columns' frequencies do not fit together, a few rows remain. These copy the entries of other rows.
         """
         for members, rules in self._groups:
             self._exchange(rows, members, rules, rng)
@@ -135,7 +135,7 @@ class ConstrainedRows:
             if not len(one):
                 return
             if attempt % 2:
-                # Rows that keep the constraints take part too, each once.
+                # Rows that keep the constraints also take part, each once.
                 other = np.unique(rng.integers(len(rows), size=len(one)))
                 other = rng.permutation(other[count[other] == 0])
             else:
@@ -152,9 +152,8 @@ class ConstrainedRows:
     def placed(self, rows: Codes, d: int, rng: np.random.Generator) -> Array:
         """Return rows of positions as points (m, d) of the cube whose values keep the constraints.
 
-        Numbers are drawn evenly from the interval of their position, or all lie at its atom. If a row breaks a
-        constraint, its numbers are drawn again from the whole interval; if that does not help, they are copied from
-        another row.
+        Numbers are uniform in the interval of their position, or all lie at its atom. If a row breaks a constraint, its
+        numbers are drawn again from the whole interval. If this does not help, they are copied from another row.
         """
         points = self._valued(placed(self.columns, rows, rng.random(rows.shape), d), rows)
         if self.schema is None or not self.schema.constraints:
@@ -170,7 +169,7 @@ class ConstrainedRows:
         return kept(self.schema, points, rng)
 
     def positions(self, points: Array) -> Codes:
-        """Return the positions (m, columns) of points (m, D): of the numbers that they are decoded to, rounded."""
+        """Return the positions (m, columns) of points (m, D), after numbers are decoded and rounded."""
         points = points.copy()
         for column, released in zip(() if self.schema is None else self.schema.columns, self.columns, strict=False):
             partition = released.partition
@@ -179,13 +178,12 @@ class ConstrainedRows:
         return all_codes([released.partition for released in self.columns], points)
 
     def _fractions(self, count: int, same: bool, rng: np.random.Generator) -> Array:
-        """Return at which fraction of its interval each number lies; with ``same``, one fraction for a whole row."""
+        """Return each number's place in its interval, as a fraction. With ``same``, a row has a single fraction."""
         width = len(self.columns)
         return np.broadcast_to(rng.random((count, 1 if same else width)), (count, width))
 
     def _valued(self, points: Array, rows: Codes) -> Array:
-        """Write numbers that are at the atoms of their positions to points; return these, rounded in their positions.
-        """
+        """Write the atoms of positions to points, and return the points, rounded within their positions."""
         for column, places, codes in zip(self.columns, self._atoms, rows.T, strict=True):
             place = np.concatenate([np.full(len(column.partition.indicators), np.nan), places])[codes]
             held = np.flatnonzero(~np.isnan(place))
@@ -193,7 +191,7 @@ class ConstrainedRows:
         return self._rounded(points, rows)
 
     def _rounded(self, points: Array, rows: Codes) -> Array:
-        """Move numbers that are decoded to ones of other positions to the nearest that are not; return the points."""
+        """Round numbers within their positions: a number whose decoded value leaves its position moves back into it."""
         columns = () if self.schema is None else self.schema.columns
         for column, released, codes in zip(columns, self.columns, rows.T, strict=False):
             partition = released.partition
@@ -207,7 +205,7 @@ class ConstrainedRows:
 
 
 def placed(columns: Sequence[ReleasedColumn], rows: Codes, fractions: Array, d: int) -> Array:
-    """Return rows of positions as points (m, d) of the cube, each number at a part of its interval."""
+    """Return rows of positions as points (m, d) of the cube, each number at a fraction of its interval."""
     points = np.zeros((len(rows), d))
     for j, column in enumerate(columns):
         column.partition.place(rows[:, j], fractions[:, j], points)
@@ -215,7 +213,8 @@ def placed(columns: Sequence[ReleasedColumn], rows: Codes, fractions: Array, d: 
 
 
 def keeps(schema: Schema, points: Array, constraints: Sequence[Constraint] | None = None) -> NDArray[np.bool_]:
-    """Return for each point of the cube whether its values keep all constraints of a schema, or some."""
+    """Return for each point of the cube whether its values keep the given constraints; by default, all of the schema.
+    """
     chosen = schema.constraints if constraints is None else constraints
     values = schema.decode(points, {name for each in chosen for name in each.columns})
     kept = np.ones(len(points), dtype=np.bool_)
@@ -225,10 +224,10 @@ def keeps(schema: Schema, points: Array, constraints: Sequence[Constraint] | Non
 
 
 def kept(schema: Schema, points: Array, rng: np.random.Generator) -> Array:
-    """Return points of the cube, with those that break the constraints changed so that they keep them.
+    """Return points of the cube that keep the constraints; points that break them are changed.
 
-    A point that breaks constraints copies the coordinates of the connected columns from the nearest of some points that
-    keep them; if there is no such point, from :func:`witness`.
+    Such a point copies the coordinates of the connected columns from the nearest of some points that keep the
+    constraints. If there is no such point, it copies them from :func:`witness`.
     """
     for names in connected([each.columns for each in schema.constraints]):
         own = [each for each in schema.constraints if names.issuperset(each.columns)]
@@ -251,19 +250,19 @@ def kept(schema: Schema, points: Array, rng: np.random.Generator) -> Array:
 
 
 def with_constraints_kept(schema: Schema, fit: Reconstruction, rng: np.random.Generator) -> Reconstruction:
-    """Return a fit whose points keep the constraints; the same fit if all of them do already."""
+    """Return a fit whose points keep the constraints. If they do already, return the same fit."""
     points = kept(schema, fit.points, rng)
     return fit if points is fit.points else replace(fit, distribution=Distribution(points, fit.weights))
 
 
 def witness(schema: Schema) -> Array:
-    """Return a point (1, D) of the cube whose values keep all constraints; private bounds may still be missing.
+    """Return a point (1, D) of the cube whose values keep all constraints. Private bounds may still be unknown.
 
     Raises
     ------
     InputError
-        If no such row exists, or there are too many combinations of values. This check comes before a budget is
-        charged, or not at all, because it does not depend on bounds or categories that are found later.
+        If no such row exists, or there are too many combinations of values. The outcome does not depend on bounds or
+        categories that are found later. So a check before the charge is enough.
     """
     schema = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0))).with_categories(
         dict.fromkeys(schema.private_categories, ()))
@@ -281,7 +280,7 @@ def witness(schema: Schema) -> Array:
     if taken is None or taken is not False:
         chosen = np.array([(taken or {}).get(name, 0) for name in names], dtype=np.int32)
         tries = np.arange(256.0)[:, None]
-        # Evenly spread in each column and different in any two; every other row has equal values in all.
+        # The places are evenly spread in each column, and differ in any two columns. Every second row has equal places.
         fractions = np.where(tries % 2, tries * np.sqrt(np.arange(schema.d) + 2.5), tries * math.sqrt(0.5)) % 1.0
         points = placed(rows.columns, np.tile(chosen, (len(tries), 1)), fractions, schema.domain.d)
         good = np.flatnonzero(keeps(schema, points))
@@ -296,7 +295,7 @@ def _looked_at(constraints: Sequence[Constraint], values: dict[str, NDArray]) ->
 
 
 def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
-    """Return numbers at which columns that are compared with each other are cut, from their released positions."""
+    """Return the numbers at which columns that are compared with each other are cut: some of their released edges."""
     compared = {name for each in schema.constraints for condition in each.rule.conditions() if condition.other
                 for name in (condition.column, condition.other)}
     named = {column.name: column for column in schema.columns}
@@ -307,7 +306,7 @@ def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
         return None
     all_edges = np.unique(np.concatenate(edges))
     for count in GRIDS:
-        # Each so many steps apart.
+        # At most ``count`` edges, evenly spaced in their order.
         grid = all_edges[:: -(-len(all_edges) // count)] if count and len(all_edges) else np.empty(0)
         if _looked_at(schema.constraints, representatives(schema.constraints, named, grid)[0]) <= MOST_LOOKED_AT:
             return grid
@@ -315,7 +314,7 @@ def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
 
 
 def _examples(partition: Partition) -> Array:
-    """Return the column's own coordinates of a point of each position, unequal to any number in a constraint."""
+    """Return the column's own coordinates of one point in each position. No constraint names such a number."""
     held = [*partition.indicators, *([] if partition.value is None else [partition.value])]
     points = np.zeros((partition.size, max(held) + 1))
     partition.place(np.arange(partition.size), np.full(partition.size, SOMEWHERE), points)
@@ -323,9 +322,9 @@ def _examples(partition: Partition) -> Array:
 
 
 def _cut(column: ReleasedColumn, cuts: Array, places: Array) -> tuple[ReleasedColumn, Array]:
-    """Return a column whose intervals end at some places too, and its atoms.
+    """Return a column whose intervals are also cut at some places, and its atoms.
 
-    An atom's whole mass stays at the atom; in other intervals each part's mass is in proportion to its length.
+    An interval with an atom keeps its whole mass at the atom. Other intervals divide their mass by length.
     """
     partition, k = column.partition, len(column.partition.indicators)
     if partition.value is None or not len(cuts):

@@ -15,6 +15,7 @@ Higham 2002, Computing the nearest correlation matrix.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from scipy.special import ndtr, ndtri
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS, Directions
-from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.dependence import shrunk_products
 
 Array = NDArray[np.float64]
@@ -39,6 +40,17 @@ SIMULATED, STEPS_OF_DESCENT = 4_096, 12
 ROUNDS, FIRM = 3, 0.2
 # Rounds of projections onto the possible matrices.
 PROJECTIONS = 40
+
+
+class Scored(Protocol):
+    """Products of features of two columns each: :class:`trigmech.queries.joint.Products` is one."""
+
+    @property
+    def features(self) -> list[Array]:
+        """The features (size, q) of each column's positions."""
+    @property
+    def factors(self) -> NDArray[np.int64]:
+        """The two columns and the two features (K, 4) of each product."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +76,7 @@ class Copula:
                                        for column, order in zip(columns, orders, strict=True)), orders)
 
     @classmethod
-    def by_products(cls, columns: Sequence[ReleasedColumn], products: Products, deviations: Array) -> "Copula":
+    def by_products(cls, columns: Sequence[ReleasedColumn], products: "Scored", deviations: Array) -> "Copula":
         """Return the copula that products' denoised deviations (K,) from independence imply."""
         first = [score[:, 0] if score.shape[1] else np.zeros(len(score)) for score in products.features]
         orders = tuple(_order(column, score) for column, score in zip(columns, first, strict=True))

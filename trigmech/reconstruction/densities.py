@@ -1,14 +1,14 @@
-"""The density of a number from noisy measurements of its histogram: an average over many shapes, weighed by evidence.
+"""The density of a number from noisy measurements of its histogram: an average of many models, weighted by evidence.
 
 A histogram p of c intervals was measured as F p plus normal noise of a known deviation s. Under each model of a fixed
 library p is normal, so everything below has a closed form. A model is a base distribution of total 1 times
-1 + sum over k of t_k sqrt(2) cos(k pi B), with B the base's own distribution function and independent normal t_k of
-variance A k^-r. Bases are the even distribution, bells and slopes (beta distributions with a wider one beside them,
-whose tails are heavy) and skewed distributions (log-normal ones, turned to either side). A model with a base that is
-nearly right needs no large t, so it explains the measurements with little freedom; its tails fall. The models' weights
-are proportional to their marginal likelihoods (a Bayesian model average). A heavy value is an atom: a single interval
-with a mass of its own, taken in while that raises the marginal likelihood by more than the number of intervals that it
-was chosen from.
+1 + sum over k of t_k sqrt(2) cos(k pi B). Here B is the base's own distribution function, and the t_k are independent
+normal variables with variance A k^-r. The bases are the even distribution; bells and slopes (mixtures of two beta
+distributions; the wider one makes heavy tails); and skewed distributions (log-normal, turned to either side). A model
+whose base is nearly right fits the measurements with small t_k, and its tails fall. The models' weights are
+proportional to their marginal likelihoods (a Bayesian model average). A heavy value is an atom: a single interval with
+its own mass. An atom is added while it raises the marginal likelihood by a factor above the number of intervals from
+which it was chosen.
 
 References
 ----------
@@ -29,16 +29,17 @@ from trigmech.functions import prefix_sums
 
 Array = NDArray[np.float64]
 
-# The most intervals on which bases are drawn; the number of cosines of the even base, and of the others.
+# The most intervals of a base; and the number of cosines, for the even base and for the others.
 COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 32
-# Decays r and variances A of the coefficients: of the even base, and of the others.
+# Decays r and variances A of the coefficients, for the even base and for the others.
 DECAYS_OF_EVEN, VARIANCES_OF_EVEN = np.array([1.0, 2.0, 3.0, 4.0, 6.0]), np.geomspace(1e-4, 8.0, 18)
 DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 10)
-# Beta distributions, of these means and standard deviations in parts of the public range, with a part of a wider one.
+# The means and standard deviations of the beta distributions, as fractions of the public range; and the wider ones'
+# factor and weights.
 MEANS = np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.43, 0.5, 0.57, 0.65, 0.73, 0.8, 0.85, 0.9, 0.94, 0.97])
 DEVIATIONS = np.array([0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24])
 WIDER, PARTS_OF_WIDER, LEAST_PARAMETER = 3.0, (0.0, 0.08), 0.7
-# Log-normal distributions from either end, of these medians and deviations of the logarithm.
+# The medians of the log-normal distributions, from either end, and the deviations of their logarithms.
 MEDIANS, LOG_DEVIATIONS = (0.015, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35), (0.35, 0.6, 0.9, 1.4)
 # The prior probability of the even base; all others share the rest.
 EVEN = 0.3
@@ -55,20 +56,20 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
     Parameters
     ----------
     values : ndarray (c,)
-        The histogram as measured, by the factor of prefix sums if ``cumulative``, with noise of this deviation.
+        The measured histogram; if ``cumulative``, encoded by the factor of prefix sums.
     deviation : float
-        Above 0.
+        The standard deviation of the noise, above 0.
     total : float
         The sum of the histogram, above 0.
     cumulative : bool
     rival : float
-        Another explanation's -2 log of the marginal likelihood. The search for atoms is skipped if they cannot bring
-        this model near it.
+        -2 log of the marginal likelihood of another model. The search for atoms ends if they cannot bring this model
+        near it.
 
     Notes
     -----
-    The likelihood's constant is such that squared residuals over deviation^2 alone compare with it. Cost: about 3 ms,
-    as much again for each atom, and .1 s once for each number of intervals.
+    The likelihood leaves out a constant, so that it can be compared with squared residuals over deviation^2. Cost:
+    about 3 ms, as much again for each atom, and .1 s once for each number of intervals.
     """
     library = _library(len(values), cumulative)
     found = _explained(library, values / total, deviation / total, np.zeros(0, dtype=np.int64))
@@ -76,7 +77,7 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
     while len(found.atoms) < most:
         more = _with_another_atom(found)
         gain = 0.0 if more is None else found.surprise - more.surprise
-        # The best atoms come first; later ones gain hardly more.
+        # The best atoms come first, and later ones gain hardly more.
         if more is None or gain <= 0.0 or found.surprise - 2.0 * gain * (most - len(found.atoms)) > rival:
             break
         found = more
@@ -85,12 +86,13 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """Bases (b, m), their cosines (b, m, K), and the matrices by which a measurement is explained.
+    """Bases (b, m), their cosines (b, m, K), and the matrices that the evidence needs.
 
-    With the roots D of variances k^-r, for each of the decays r, and the Gram matrix G of the cosines as measured,
-    D G D = U diag(gains) U': gains (b, r, K), and loadings U' D (b, r, K, K). The coefficients' variances (v,) are
-    these times k^-r. ``spread`` (c, m) distributes a base's intervals over the measured ones, ``crossed`` (c, m) is F'F
-    times that, ``gram`` (m, m) spread' F'F spread; ``prior`` is the logarithm of a single model's probability.
+    Let D be the diagonal matrix of the roots of k^-r, for one decay r, and G the Gram matrix of the measured cosines.
+    Then D G D = U diag(gains) U', with ``gains`` (b, r, K) and ``loadings`` U' D (b, r, K, K). The coefficients'
+    variances are ``variances`` (v,) times k^-r. ``spread`` (c, m) distributes a base's intervals over the measured
+    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``prior`` is the logarithm of a
+    single model's probability.
     """
 
     bases: Array
@@ -126,7 +128,7 @@ class _Models:
 
 @dataclass(frozen=True, eq=False)
 class _Library:
-    """The models of a histogram of c intervals, measured as F (c, c) times it: with even and with other bases."""
+    """The models of a histogram of c intervals that is measured by F (c, c): with the even base and with others."""
 
     factor: Array
     gram: Array
@@ -135,10 +137,10 @@ class _Library:
 
 @dataclass(frozen=True, eq=False)
 class _Explained:
-    """The measurements as all models with some atoms explain them.
+    """The posterior of all models with some atoms.
 
-    ``projected`` holds, for each kind, the measured residuals' products with the rotated cosines (b, r, K), and
-    ``weights`` the models' probabilities (b, r, v). ``surprise`` is -2 log of the marginal likelihood.
+    For each kind of base, ``projected`` holds the products of the measured residuals with the rotated cosines
+    (b, r, K), and ``weights`` the models' probabilities (b, r, v). ``surprise`` is -2 log of the marginal likelihood.
     """
 
     library: _Library
@@ -192,10 +194,11 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
 
 @dataclass(frozen=True, eq=False)
 class _Atoms:
-    """The effect of atoms under one model: all intervals' scores (c,), and the precisions of their masses.
+    """The effect of atoms under one model: the scores (c,) of all intervals, and the precisions of their masses.
 
-    An atom takes its mass from the base. ``effects`` (c, K) are the atoms' products with the model's cosines, of which
-    these take over a part ``taken`` (K,); ``moved`` (c,) and ``between`` are the base's with each interval and itself.
+    An atom takes its mass from the base. ``effects`` (c, K) are the atoms' products with the model's cosines; the
+    cosines explain the fraction ``taken`` (K,) of them. ``moved`` (c,) and ``between`` are the products of the base
+    with each interval and with itself.
     """
 
     gram: Array
@@ -208,7 +211,7 @@ class _Atoms:
 
     @classmethod
     def under(cls, found: _Explained) -> "_Atoms":
-        """Return them under the most probable model."""
+        """Return the atoms' effects under the most probable model."""
         kind = int(np.argmax([each.max() for each in found.weights]))
         models = found.library.kinds[kind]
         b, r, v = np.unravel_index(int(found.weights[kind].argmax()), found.weights[kind].shape)
@@ -225,23 +228,23 @@ class _Atoms:
         return cls(found.library.gram, effects, taken, moved, between, found.noise, scores)
 
     def precisions(self, chosen: NDArray[np.int64]) -> Array:
-        """Return the precisions (c, a) of all atoms' masses together with those of some."""
+        """Return the precisions (c, a) between the masses of all possible atoms and those of the chosen ones."""
         beside = self.gram[:, chosen] - self.moved[:, None] - self.moved[chosen] + self.between
         return np.asarray((beside - (self.effects * self.taken) @ self.effects[chosen].T) / self.noise**2)
 
     @property
     def alone(self) -> Array:
-        """The precision (c,) of each by itself."""
+        """The precision (c,) of the mass of each atom alone."""
         own = np.diag(self.gram) - 2.0 * self.moved + self.between - self.effects**2 @ self.taken
         return np.asarray(np.maximum(own, 0.0) / self.noise**2)
 
 
 def _with_another_atom(found: _Explained) -> _Explained | None:
-    """Return the explanation with the atom that helps the most probable model most; None if no atom helps."""
+    """Return the posterior with one more atom, the best one for the most probable model; None if no atom helps."""
     atoms, old, prior = _Atoms.under(found), found.atoms, OF_AN_ATOM**-2
     scores, precisions = atoms.scores, atoms.alone
     if len(old):
-        # In addition to the atoms that exist already.
+        # Take the existing atoms into account.
         beside = atoms.precisions(old)
         known = np.linalg.solve(beside[old] + prior * np.eye(len(old)), np.column_stack([scores[old], beside.T]))
         scores = scores - beside @ known[:, 0]
@@ -276,7 +279,7 @@ def _posterior_mean(found: _Explained) -> Array:
 
 @lru_cache(maxsize=24)
 def _shapes(count: int) -> tuple[Array, Array]:
-    """Return the bases (b, count) and their cosines (b, count, K) in so many equal intervals."""
+    """Return the bases (b, count) and their cosines (b, count, K) on ``count`` equal intervals."""
     ends, found = np.linspace(0.0, 1.0, count + 1), []
 
     def beta(mean: float, deviation: float) -> tuple[float, float]:
@@ -295,5 +298,5 @@ def _shapes(count: int) -> tuple[Array, Array]:
             below /= below[-1]
             found += [below, 1.0 - below[::-1]]
     below, k = np.array(found), np.arange(1.0, COSINES + 1.0)
-    # The integral of sqrt(2) cos(k pi B) over each interval, by the base.
+    # The integral of sqrt(2) cos(k pi B) over each interval, with respect to the base.
     return np.diff(below), np.sqrt(2.0) * np.diff(np.sin(np.pi * k * below[:, :, None]) / (np.pi * k), axis=1)

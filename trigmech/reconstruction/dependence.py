@@ -1,4 +1,4 @@
-"""Targets for tables and products: the released ones, with noise shrunk away."""
+"""Targets for tables and products: the released values after shrinkage."""
 
 import math
 
@@ -7,23 +7,24 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# So often what lies on the diagonal is filled in from what was found, unless it changes by no more.
+# The most rounds that fill in the diagonal, and the change at which they end.
 ROUNDS, SETTLED = 20, 0.05
-# Squares and fourth powers of what is larger would overflow.
+# Squares and fourth powers of larger numbers would overflow.
 LARGEST = 1e60
 
 
 def shrunk_table(deviation: Array, noise: float) -> Array:
-    """Return a noisy table's deviation from what is known of fewer columns, without the noise.
+    """Return the shrunk deviation of a noisy table from its prediction by fewer columns.
 
-    The noise has this standard deviation, above 0, in each entry. The result has sums of 0 along each axis: the
-    distributions of fewer columns are known better from elsewhere.
+    ``noise`` is the standard deviation in each entry, above 0. The result sums to 0 along each axis, because other
+    measurements determine the distributions of fewer columns better.
 
-    Three axes are taken as two, the longest one beside the others. Sums of 0 leave one dimension less of each axis. A
-    singular value y, in units of noise times the root of the longer side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y with
-    r the ratio of the sides, and 0 below 1 + sqrt(r): the best there is for the squared error of a large matrix of low
-    rank (Gavish and Donoho 2017, Optimal shrinkage of singular values). What lies below together is kept as far as its
-    squares exceed those of noise alone (James and Stein), which serves tables of full rank.
+    Three axes become two: the longest one, and the other two together. Sums of 0 take one dimension from each axis. Let
+    y be a singular value, in units of the noise times the root of the longer side, and r the ratio of the sides. Above
+    1 + sqrt(r), y becomes sqrt((y^2 - r - 1)^2 - 4 r) / y. This is optimal for the squared error of a large matrix of
+    low rank (Gavish and Donoho 2017, Optimal shrinkage of singular values). The smaller singular values are shrunk by a
+    common factor, by the excess of their squares over those of noise alone (James and Stein). This factor is for tables
+    of full rank.
     """
     if not (min(deviation.shape) > 0 and noise > 0.0):
         return deviation
@@ -46,10 +47,11 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
 
 
 def shrunk_beside(deviation: Array, noise: float) -> Array:
-    """Return a noisy table's deviation (a, b, c) from what rows have already, without the noise of each entry.
+    """Return the shrunk deviation (a, b, c) of a noisy table from the same table of fitted rows.
 
-    The part of all axes is shrunk as in :func:`shrunk_table`. The rows have the parts of fewer axes from elsewhere, but
-    not better than rows can: these are kept as far as their squares exceed those of noise alone (James and Stein).
+    The interaction of all axes is shrunk as in :func:`shrunk_table`. The interactions of fewer axes come from other
+    measurements, but the rows may not match them exactly. They are shrunk by a common factor, by the excess of their
+    squares over those of noise alone (James and Stein).
     """
     lower = deviation - noise * centred(np.clip(deviation / noise, -LARGEST, LARGEST))
     freedom = deviation.size - math.prod(side - 1 for side in deviation.shape)
@@ -58,22 +60,22 @@ def shrunk_beside(deviation: Array, noise: float) -> Array:
 
 
 def centred(values: Array) -> Array:
-    """Return what has sums of 0 along each axis."""
+    """Return the values less their means along each axis, so that all sums along an axis are 0."""
     for axis in range(values.ndim):
         values = values - values.mean(axis=axis, keepdims=True)
     return values
 
 
 def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -> Array:
-    """Return products' noisy deviations (K,) from independence without the noise.
+    """Return the shrunk deviations (K,) of noisy products from independence.
 
-    The noise is the standard deviation in each, above 0. places (K, 2): both factors among the scores of all columns;
-    no two of one column.
+    ``noise`` is the standard deviation in each product, above 0. ``places`` (K, 2) are the two factors of each product
+    among the scores of all columns; they belong to different columns.
 
-    Together they are a symmetric matrix but for the blocks on its diagonal, which are filled in from what is found
-    (factor analysis). An eigenvalue y, in units of noise times the root of the size, becomes sqrt(y^2 - 4), and 0 below
-    2: the best there is for the squared error of a large matrix of low rank (Donoho and Gavish 2014 and 2017). What
-    each product has beside these is shrunk by itself (James and Stein).
+    All products together are a symmetric matrix without the blocks on its diagonal. The estimate itself fills these
+    blocks in (factor analysis). Let y be an eigenvalue, in units of the noise times the root of the size. Above 2 it
+    becomes sqrt(y^2 - 4), and below 2 it becomes 0. This is optimal for the squared error of a large matrix of low rank
+    (Donoho and Gavish 2014 and 2017). The rest of each product is shrunk by its own factor (James and Stein).
     """
     held, own = np.unique(places, return_inverse=True)
     size, (first, second) = len(held), own.reshape(-1, 2).T
@@ -86,7 +88,7 @@ def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -
         y = eigenvalues / np.sqrt(size)
         kept = np.sign(y) * np.sqrt(np.maximum(y**2 - 4.0, 0.0)) * np.sqrt(size)
         before, found = found, (vectors * kept) @ vectors.T
-        # In units of the noise; many columns have a small diagonal, which is settled at once.
+        # In units of the noise. With many columns the diagonal is a small part, so it settles at once.
         if np.abs(found - before).max(initial=0.0) <= SETTLED:
             break
     common = found[first, second]

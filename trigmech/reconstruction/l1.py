@@ -1,13 +1,12 @@
-"""Distributions whose moments are closest in L1: linear programs, solved by HiGHS and certified where that is possible.
+"""Distributions with the nearest moments in L1: linear programs that HiGHS solves, with a certified gap.
 
     minimise  sum_r w_r |sum_j u_j phi_r(x_j) - b_r|   over   u >= 0, sum_j u_j = 1 (and u_j <= cap).
 
 For every y with |y_r| <= w_r, weak duality gives the lower bound y.b - max over feasible u of sum_j u_j y.phi(x_j).
-The maximum is max_j y.phi(x_j) without a cap, and a sum over the largest values with one. It takes no solver to
-evaluate, so whatever the solver returns, the gap between the weights' objective and this bound is certified.
+Without a cap the maximum is max_j y.phi(x_j); with a cap it is a sum over the largest values. It needs no solver. So
+the gap between the weights' objective and this bound is certified for any answer of the solver.
 
-Over the whole cube instead of candidates the program is the same with infinitely many columns: see
-:mod:`trigmech.reconstruction.l1_cube`.
+Over the whole cube the same program has infinitely many columns; see :mod:`trigmech.reconstruction.l1_cube`.
 """
 
 from dataclasses import dataclass
@@ -26,18 +25,18 @@ Array = NDArray[np.float64]
 Method = Literal["auto", "columns", "whole"]
 
 WHOLE_LIMIT = 50_000_000
-"""Entries of the largest matrix that method "whole" accepts: 400 MB, several times that inside the solver."""
+"""The most entries of a matrix for method "whole": 400 MB, and several times as much inside the solver."""
 
 POINTS_AT_A_TIME = 2**16
 
-# Relative gaps: column generation goes on until the first is reached, and the second is the most that an optimum may
-# have when the solver's own tolerance of 1e-10 leaves nothing to improve. Typical gaps are below 1e-12.
+# Column generation goes on until the relative gap is at most the first number. If no candidate improves the program
+# within the solver's own tolerance of 1e-10, a gap up to the second is accepted. Typical gaps are below 1e-12.
 SOUGHT_GAP, ALLOWED_GAP = 1e-9, 1e-8
 
-# An objective below this part of the sum of the weights meets the target exactly, for every practical purpose.
+# An objective below this fraction of the sum of the weights meets the target exactly, for all practical purposes.
 EXACT = 1e-8
 
-# Below this part of the sum of the weights, an objective is too small to ask for gaps relative to it.
+# Gaps are relative to the objective, but at least to this fraction of the sum of the weights.
 SMALL = 1e-3
 
 
@@ -48,20 +47,19 @@ class Fit:
     Parameters
     ----------
     weights : ndarray (m,)
-        Nonnegative, summing to 1.
+        Nonnegative, with sum 1.
     objective : float
         Their weighted L1 distance from the target, evaluated from the weights.
     gap : float
-        Certified: no feasible weights have an objective below ``objective - gap``.
+        A certified bound: all feasible weights have an objective of at least ``objective - gap``.
     status : {"optimal", "time limit", "not solved"}
         "optimal": the gap is at most 1e-8 of the objective (of 1e-3 of the sum of the weights, if that is more), or the
-        objective itself is at most 1e-8 of that sum: the target is met. "time limit": feasible weights and a
-        valid gap, but the gap is not small. "not solved": equal weights, which a mechanism falls back on when the
-        program fails.
+        objective itself is at most 1e-8 of that sum, so that the target is met. "time limit": feasible weights and a
+        valid gap, but the gap is not small. "not solved": equal weights, which a mechanism uses if the program fails.
     seconds : float
         Wall time.
     iterations : int
-        Restricted programs solved; 1 for the whole program.
+        The number of solved restricted programs; 1 for the whole program.
     """
 
     weights: Array
@@ -82,18 +80,18 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
     basis : ChebyshevBasis
         K functions of d columns.
     points : array_like (m, d) or Grid
-        Candidates in the cube. A full grid's points are priced by its tensor structure and never held.
+        Candidates in the cube. A full grid's points are priced by its tensor structure and never kept in memory.
     target : array_like (K,)
         Finite; the released means.
     weights : array_like (K,), optional
-        Finite and at least 0: what an error of 1 in each mean costs. Default 1.
+        The cost of an error of 1 in each mean; finite and at least 0. Default 1.
     max_weight : float, optional
-        A cap on every single weight, at least 1/m.
+        A cap on each weight, at least 1/m.
     levels : int, optional
         Round basis values to multiples of 1/levels, as the thesis's W'.
     method : {"auto", "columns", "whole"}
-        "columns": column generation, which starts from a few candidates and adds those that the dual prices; never
-        holds the (K, m) matrix. "whole": one model with all candidates. "auto" is "columns" for m > 2 K.
+        "columns": column generation, which starts from a few candidates and adds those that the dual prices. It never
+        builds the (K, m) matrix. "whole": one model with all candidates. "auto" is "columns" for m > 2 K.
     time_limit : float, optional
         Seconds.
 
@@ -106,13 +104,13 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
     SolverTimeoutError
         If the time limit passes before the first feasible weights.
     NumericalError
-        If the solver's answer is not confirmed by the certificate.
+        If the certificate does not confirm the solver's answer.
 
     Notes
     -----
     Privacy: post-processing of a released target.
-    Cost: each iteration evaluates y.phi at all m candidates (m K multiplications) and re-solves a program of K + 1 rows
-    from the last basis.
+    Cost: each iteration evaluates y.phi at all m candidates (m K multiplications) and solves a program of K + 1 rows
+    again from the last basis.
 
     References
     ----------
@@ -135,7 +133,7 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The numbers of the points with positive weight, their weights, and how the search ended."""
+    """The numbers of the points with positive weight, their weights, and the outcome of the search."""
 
     atoms: NDArray[np.int64]
     weights: Array
@@ -147,10 +145,10 @@ class Solution:
 
 def solve_by_columns(problem: "Problem", chosen: NDArray[np.int64], clock: Clock, *, gap: float, allowed_gap: float,
                       enough: float) -> Solution:
-    """Solve the program of the chosen points, let its dual price others, add those that improve it, and so on.
+    """Solve the program of the chosen points, price other points by its dual, add those that improve it, and repeat.
 
-    Ends when the relative gap or the objective is small enough or, if no other points improve the program, when the gap
-    is at most the one that is allowed.
+    The search ends when the relative gap or the objective is small enough. It also ends when no other point improves
+    the program and the gap is at most the allowed one.
     """
     program = RestrictedProgram(problem.target, problem.costs, problem.cap)
     program.add(problem.features(chosen))
@@ -165,7 +163,7 @@ def solve_by_columns(problem: "Problem", chosen: NDArray[np.int64], clock: Clock
         if reached < objective:
             best, objective = u, reached
         if outcome == "optimal" and best is None:
-            # The solver's answer holds no weights; another method's may, and if none is left that is said.
+            # The solver's answer holds no weights, so the next method is tried. After the last one this raises.
             program.change_method()
             continue
         if outcome == "optimal":
@@ -181,7 +179,7 @@ def solve_by_columns(problem: "Problem", chosen: NDArray[np.int64], clock: Clock
         elif objective - problem.bound <= allowed_gap * size:
             break
         else:
-            # Nothing improves the solver's answer, yet the certificate does not confirm it.
+            # No point improves the solver's answer, but the certificate does not confirm it.
             program.change_method()
     if best is None:
         raise SolverTimeoutError(f"the time limit of {clock.limit} s passed before any feasible weights were found")
@@ -219,25 +217,25 @@ class Problem:
 
     def price_and_bound(self, dual: Array, threshold: float, chosen: NDArray[np.int64],
                         weights: Array | None) -> NDArray[np.int64]:
-        """Return the numbers of points that improve the restricted program; raise the bound if the dual allows it."""
+        """Return the numbers of points that improve the restricted program; also improve the bound by the dual."""
         prices = self.price(dual)
         self.bound = max(self.bound, self.lower_bound(dual, prices))
         return self.entering(prices, threshold, chosen)
 
     def features(self, numbers: NDArray[np.int64]) -> Array:
-        """Return the basis values (len(numbers), K) of the candidates with these numbers."""
+        """Return the basis values (len(numbers), K) of some candidates."""
         points = self.points.take(numbers) if isinstance(self.points, Grid) else self.points[numbers]
         values = self.basis.evaluate(points)
         return values if self.levels is None else round_to_levels(values, self.levels)
 
     def price(self, dual: Array) -> Array:
-        """Return y.phi(x_j) for all candidates (m,); -inf for some that rounding cannot bring among the largest."""
+        """Return y.phi(x_j) for all candidates (m,), with -inf for some that cannot be among the largest."""
         exact = (self.points.combine(self.basis, dual) if isinstance(self.points, Grid)
                  else self.basis.combine(self.points, dual))
         if self.levels is None:
             return exact
-        # Rounding destroys the products' structure, but moves a price by at most sum|y| / (2 levels): only candidates
-        # within twice that of the largest that count need to be evaluated one by one.
+        # Rounding destroys the products' structure, but moves a price by at most sum|y| / (2 levels). So only
+        # candidates within twice this distance of the largest prices are evaluated one by one.
         slack = float(np.abs(dual).sum()) / self.levels
         count = self._most_atoms()
         least = np.partition(exact, self.m - count)[self.m - count] - slack * (1.0 + 1e-9) - 1e-12
@@ -249,7 +247,7 @@ class Problem:
         return prices
 
     def _most_atoms(self) -> int:
-        """Return how many candidates can share the whole weight when the cap binds; 1 without a cap."""
+        """Return the number of candidates that share the whole weight when the cap binds; 1 without a cap."""
         return 1 if self.cap >= 1.0 else min(self.m, int(1.0 / self.cap) + 1)
 
     def objective(self, chosen: NDArray[np.int64], weights: Array) -> float:
@@ -259,22 +257,22 @@ class Problem:
 
     def lower_bound(self, dual: Array, prices: Array) -> float:
         """Return the certified bound for a dual in the box |y_r| <= w_r."""
-        # The best weights under the cap fill the largest prices one after another.
+        # Under the cap, the best weights fill the candidates in order of their prices.
         count = self._most_atoms()
         top = np.sort(np.partition(prices, self.m - count)[self.m - count :])[::-1]
         largest = float(np.clip(1.0 - self.cap * np.arange(count), 0.0, self.cap) @ top)
         return float(dual @ self.target) - largest
 
     def first_columns(self) -> NDArray[np.int64]:
-        """Return the candidates to start with: evenly spread numbers, enough for the cap, never all the memory."""
+        """Return the first candidates: evenly spread, and enough for the cap."""
         count = min(self.m, max(2 * self.basis.K, int(np.ceil(1.5 / self.cap))))
         return np.unique(np.linspace(0, self.m - 1, count).astype(np.int64))
 
     def entering(self, prices: Array, threshold: float, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return candidates that improve the restricted program, the best few of them.
+        """Return the best few candidates that improve the restricted program.
 
-        On a full grid only local maxima of the price: neighbours of one maximum are worth little beside it, unless a
-        cap forces weight on them.
+        On a full grid these are local maxima of the price, because the neighbours of a maximum add little to it. With a
+        cap all candidates count, because a cap can force weight on neighbours.
         """
         if isinstance(self.points, Grid) and self.cap >= 1.0:
             found = np.flatnonzero(self.points.local_maxima(prices) & (prices > threshold))

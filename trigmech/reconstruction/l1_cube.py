@@ -1,12 +1,12 @@
-"""Distributions on the whole cube whose moments are closest in L1: column generation without candidates.
+"""Distributions on the whole cube with the nearest moments in L1: column generation without candidates.
 
-The program is that of :mod:`trigmech.reconstruction.l1` with infinitely many columns, and its bound takes the maximum
-over the cube of a combination sum_r y_r phi_r. Searched for, that maximum is only known from below, so the bound and
-the gap are estimates: it is hard to compute, for even with total degrees up to 2 it is a quadratic program in a box.
+The program is that of :mod:`trigmech.reconstruction.l1` with infinitely many columns. Its bound needs the maximum over
+the cube of a combination sum_r y_r phi_r. This maximum is hard to compute: with total degrees up to 2 it is already a
+quadratic program in a box. A search finds it only from below. So the bound and the gap are estimates.
 
-The search is exact coordinate ascent from many starts. With all other columns fixed, the combination is a polynomial
-of one variable, whose maximum over [-1, 1] can be found exactly. Going there, one column after the other, never makes
-it smaller and ends where no single column can improve it.
+The search is exact coordinate ascent from many starts. With all other columns fixed, the combination is a polynomial of
+one variable, whose maximum over [-1, 1] can be found exactly. The ascent moves one column after the other to this
+maximum. It never lowers the value, and it ends when no single column can improve it.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,15 @@ from trigmech.reconstruction.linear_program import Clock
 
 Array = NDArray[np.float64]
 
-# How many of the known points with the highest prices, and how many new ones, go uphill; the part of the best dual in
-# the one that is searched (see CubeProblem); points nearer than this in every column are one; how many enter at most,
-# for more slow the simplex method down; the tolerance of the ascents, relative to the gap.
+# The number of starts of the ascents: known points with the highest prices, and random points.
 KNOWN_STARTS, FRESH_STARTS = 64, 64
+# The weight of the best dual in the searched one; see CubeProblem.
 STAY = 0.8
+# Points that are nearer than this in every column count as one.
 DISTINCT = 1e-6
+# The most points that enter at a time. More points slow the simplex method down.
 MOST_ENTERING = 50
+# The tolerance of the ascents, relative to the gap.
 ASCENT = 1e-4
 
 STARTS_PER_CHUNK = 16
@@ -47,21 +49,22 @@ class CubeFit:
     points : ndarray (m, d)
         The atoms, in the cube.
     weights : ndarray (m,)
-        Positive, summing to 1.
+        Positive, with sum 1.
     objective : float
         Their weighted L1 distance from the target, evaluated from points and weights.
     bound_estimate : float
-        An estimate of a bound below the objective of every distribution on the cube; at least 0 and at most
+        An estimate of a lower bound on the objective of every distribution on the cube; at least 0 and at most
         ``objective``. It would be certified if the search had found the true maximum of the best dual's polynomial.
-        It has found local maxima only, so the true bound may be lower. No distribution that was met contradicts it.
+        The search finds local maxima only, so the true bound may be lower. Every distribution that the search met
+        agrees with the estimate.
     status : {"optimal", "noise level", "time limit"}
         "optimal": objective and bound estimate differ by at most ``gap`` of the objective (of 1e-3 of the sum of the
         weights, if that is more), or the objective is at most 1e-8 of that sum. "noise level": the objective is at
-        most the noise level. "time limit": neither; a valid distribution all the same.
+        most the noise level. "time limit": the search ended before; the distribution is valid.
     seconds : float
         Wall time.
     iterations : int
-        Restricted programs solved.
+        The number of solved restricted programs.
     """
 
     points: Array
@@ -85,17 +88,17 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
     target : array_like (K,)
         Finite; the released means.
     start : array_like (m, d)
-        At least one point of the cube. The objective will not be above the best on these points, unless ``gap``,
+        At least one point of the cube. The objective will be at most the best one on these points, unless ``gap``,
         ``noise_level`` or the time limit ends the search first.
     weights : array_like (K,), optional
-        Finite and at least 0: what an error of 1 in each mean costs. Default 1.
+        The cost of an error of 1 in each mean; finite and at least 0. Default 1.
     gap : float
-        Between 0 and 1: the relative gap at which to stop, see :class:`CubeFit`.
+        The relative gap at which the search ends, between 0 and 1; see :class:`CubeFit`.
     noise_level : float
-        At least 0: an objective that is small enough, such as sum_r w_r E|noise_r|, the mean distance of the true means
-        from the target. It saves time; going on can still come nearer to them.
+        The objective at which the search ends, at least 0. An example is sum_r w_r E|noise_r|, the mean distance of the
+        true means from the target. An early end saves time, but a longer search can come nearer to the true means.
     time_limit : float, optional
-        Seconds. It is checked between searches, each a small part of a second for K in the hundreds.
+        Seconds. The search checks it a few times in a second for K in the hundreds.
     rng : numpy.random.Generator, optional
         Draws the points from which the search starts; by default a fresh one.
 
@@ -106,13 +109,13 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
     SolverTimeoutError
         If the time limit passes before the first feasible weights.
     NumericalError
-        If the solver's answer is not confirmed by the bound.
+        If the bound does not confirm the solver's answer.
 
     Notes
     -----
-    Privacy: post-processing of a released target. Cost: each iteration takes some hundred coordinate ascents and
-    re-solves a program of K + 1 rows from the last basis, which is most of the time. Without a time limit the result
-    depends on the arguments and the generator alone, whatever the number of threads.
+    Privacy: post-processing of a released target. Cost: each iteration takes some hundred coordinate ascents, and
+    solves a program of K + 1 rows again from the last basis, which takes most of the time. Without a time limit the
+    result depends only on the arguments and the generator, for any number of threads.
 
     References
     ----------
@@ -134,11 +137,11 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
 
 
 class CubeProblem(Problem):
-    """The program over the whole cube: a pool of points that grows by what a search finds.
+    """The program over the whole cube, with a pool of points that grows by a search.
 
-    Duals of the first restricted programs jump from corner to corner of the box. So the search is at a point between
-    the current dual and the best so far (Wentges), where it often finds points that improve the program as well, and
-    better bounds; if it finds none there, it is at the current dual itself.
+    The duals of the first restricted programs jump from corner to corner of the box. So the search uses a dual between
+    the current one and the best one so far (Wentges). There it often finds points that improve the program, and better
+    bounds. If it finds no such point, it uses the current dual.
     """
 
     def __init__(self, basis: ChebyshevBasis, start: ArrayLike, target: ArrayLike, weights: ArrayLike | None,
@@ -148,15 +151,15 @@ class CubeProblem(Problem):
         self.points: Array = points
         self._search = CubeSearch(basis)
         self._gap, self._rng = gap, rng
-        # The best dual so far and the largest value of its polynomial that any search or any known point had.
+        # The best dual so far, and the largest value of its polynomial at any known point or found by any search.
         self._centre: Array | None = None
         self._largest = np.inf
 
     def price_and_bound(self, dual: Array, threshold: float, chosen: NDArray[np.int64],
                         weights: Array | None) -> NDArray[np.int64]:
         prices = self.price(dual)
-        # By duality dual @ target - threshold is the restricted optimum. If nothing exceeds the threshold by more than
-        # this, the gap is closed, and the search need not go on for rounding errors.
+        # By duality dual @ target - threshold is the restricted optimum. If no price exceeds this limit, the gap is
+        # closed, and a further search would only chase rounding errors.
         least = threshold + 0.25 * self._gap * max(SMALL * self.scale, float(dual @ self.target) - threshold)
         entering = self.entering(prices, least, chosen)
         if len(entering):
@@ -179,15 +182,15 @@ class CubeProblem(Problem):
             self.bound = max(0.0, float(dual @ self.target) - largest)
 
     def _add(self, ends: Array, dual: Array, least: float) -> NDArray[np.int64]:
-        """Add the distinct ends whose price exceeds the least to the pool, and return their numbers."""
+        """Add the distinct ends with a price above the least to the pool, and return their numbers."""
         prices = self.basis.combine(ends, dual)
         found = np.flatnonzero(prices > least)
         found = found[np.argsort(-prices[found], kind="stable")]
-        # The first of equals is the best; and the best of all are enough.
+        # Among equal ends the first has the best price.
         _, first = np.unique(np.round(ends[found] / DISTINCT), axis=0, return_index=True)
         new = ends[found[np.sort(first)[:MOST_ENTERING]]]
         if len(new) and self._centre is not None:
-            # A new point can refute the bound: the search that gave it had missed this point.
+            # A new point can refute the bound, if the search for the bound missed this point.
             self._largest = max(self._largest, float(self.basis.combine(new, self._centre).max()))
             self.bound = max(0.0, float(self._centre @ self.target) - self._largest)
         self.points = np.concatenate([self.points, new])
@@ -196,7 +199,7 @@ class CubeProblem(Problem):
 
 
 class CubeSearch:
-    """Local maxima over the cube of combinations of one basis."""
+    """A search for local maxima over the cube of combinations of one basis."""
 
     def __init__(self, basis: ChebyshevBasis) -> None:
         self._basis = basis
@@ -211,21 +214,23 @@ class CubeSearch:
         self._column_degrees = degrees[by_column]
 
     def ascend(self, starts: ArrayLike, coefficients: ArrayLike, tolerance: float = 1e-12) -> tuple[Array, Array]:
-        """Go uphill on sum_r y_r phi_r from starts (m, d) until no column alone gains more; return ends and values.
+        """Ascend sum_r y_r phi_r from starts (m, d) until no single column gains more; return ends and values.
 
-        No value is below that at the start, but for rounding. A start ends with the first sweep over all columns that
-        gains no more than this tolerance times sum_r abs(y_r), or after 1000 sweeps.
+        Apart from rounding, no value is below that of its start. The ascent from a start ends with the first sweep over
+        all columns that gains at most this tolerance times sum_r abs(y_r), or after 1000 sweeps.
 
         Raises
         ------
         InputError
             If a shape is wrong, a start is outside the cube, a coefficient is not finite or the tolerance is below 0.
 
-        Notes ----- Cost: a sweep takes, for each of its columns, a term's other factors: sum over r of the square of
-        the number of columns in r; 10 to 100 sweeps are common. The same bits for any number of threads.
+        Notes
+        -----
+        Cost: for each column of each term, a sweep multiplies the term's other factors. So it costs the sum over r of
+        the squared number of columns in r. 10 to 100 sweeps are common. Any number of threads gives the same bits.
         """
         points = np.array(numbers("starts", starts, "m", self._basis.d), dtype=np.float64, order="C")
-        # Written so that it also refuses NaN.
+        # The negation also refuses NaN.
         if not (np.abs(points) <= 1.0).all():
             raise InputError(f"starts must lie in the cube [-1, 1]^{self._basis.d}, but an entry is outside or not "
                              "a number")

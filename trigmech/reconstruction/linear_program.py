@@ -1,4 +1,4 @@
-"""The restricted program of column generation in HiGHS, with every returned status checked."""
+"""The restricted program of column generation in HiGHS. Every returned status is checked."""
 
 import time
 from typing import Any, Literal
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 class Clock:
-    """Wall time since it was made, and the rest of a limit."""
+    """The wall time since its creation, and the rest of a time limit."""
 
     def __init__(self, limit: float | None) -> None:
         if limit is not None and not limit > 0:
@@ -28,15 +28,15 @@ class Clock:
 
 
 class RestrictedProgram:
-    """The program of the chosen columns: u over them, and the parts p, q >= 0 of each deviation.
+    """The program of the chosen columns, with weights u and the positive and negative parts p, q of each deviation.
 
-    Rows r: sum_j u_j phi_r(x_j) + p_r - q_r = b_r. Last row: sum_j u_j = 1. It costs w_r (p_r + q_r), w_r at least 0.
-    No u_j may exceed the cap; 1 is no cap.
+    Row r: sum_j u_j phi_r(x_j) + p_r - q_r = b_r. Last row: sum_j u_j = 1. The costs are w_r (p_r + q_r) with w_r >= 0.
+    No u_j may exceed the cap; a cap of 1 has no effect.
     """
 
-    # Solver, simplex strategy (4 primal, 1 dual), iterations allowed in units of K + 50. New columns leave the basis
-    # primal feasible, so after a first solve by the dual simplex the primal one goes on from it; either can cycle when
-    # the target is met exactly, the interior point method cannot.
+    # Each entry: solver, simplex strategy (4 primal, 1 dual), allowed iterations in units of K + 50. New columns leave
+    # the basis primal feasible, so the primal simplex method continues after a first solve by the dual one. Both can
+    # cycle when the target is met exactly. The interior point method cannot.
     _METHODS = (("simplex", 4, 20), ("simplex", 1, 100), ("ipm", 1, 1000))
 
     def __init__(self, target: Array, costs: Array, cap: float) -> None:
@@ -46,7 +46,7 @@ class RestrictedProgram:
         self._method, self._solved = 1, False
         self._status = highspy.HighsModelStatus
         self._highs = highspy.Highs()
-        # The matrix holds numbers in [-1, 1]; scaling it only loosens the tolerances, and made some programs cycle.
+        # The matrix holds numbers in [-1, 1]. Scaling would only loosen the tolerances, and made some programs cycle.
         self._set(output_flag=False, threads=1, primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10,
                   simplex_scale_strategy=0, primal_simplex_bound_perturbation_multiplier=0.0)
         K = self._K
@@ -62,8 +62,8 @@ class RestrictedProgram:
         _accepted(self._highs.passModel(model), "the model")
 
     def add(self, features: Array) -> None:
-        """Add columns with these values (count, K); the last basis stays, so the next solve starts from it."""
-        # Only then, so that changes of the method come to an end.
+        """Add columns with values (count, K). The last basis stays, and the next solve starts from it."""
+        # The method goes back to the first only here, so that changes of the method come to an end.
         self._method = 0 if self._solved else self._method
         count, rows = len(features), self._K + 1
         columns = np.column_stack([features, np.ones(count)])
@@ -74,7 +74,7 @@ class RestrictedProgram:
         _accepted(status, "new columns")
 
     def solve(self, seconds: float | None) -> Literal["optimal", "stalled", "time limit"]:
-        """Solve by the current method; "stalled" on a degenerate program means that the next call tries another."""
+        """Solve by the current method. "stalled" means a degenerate program; the next call uses another method."""
         method, strategy, patience = self._METHODS[self._method]
         self._set(solver=method, simplex_strategy=strategy,
                   simplex_iteration_limit=patience * (self._K + 50))
@@ -98,17 +98,17 @@ class RestrictedProgram:
             _accepted(self._highs.setOptionValue(name, value), f"option {name}")
 
     def duals(self) -> tuple[Array, float]:
-        """Return the dual of the deviations, clipped to its box, and that of the row of sums with its sign turned.
+        """Return the dual y of the deviations, clipped to its box, and the negative dual of the last row.
 
-        A column can improve the weights only if its price y.phi(x_j) exceeds the second.
+        A column can improve the weights only if its price y.phi(x_j) exceeds the second number.
         """
         dual = np.array(self._highs.getSolution().row_dual)
         return np.clip(dual[:-1], -self._costs, self._costs), -float(dual[-1])
 
     def weights(self) -> Array | None:
-        """Return the weights of the columns, made exactly feasible, or None if the solver has none.
+        """Return exactly feasible weights of the columns, or None without such weights.
 
-        Whatever the solver's state, nonnegative numbers that are divided by their sum are feasible, but for a cap.
+        Apart from a cap, nonnegative numbers over their sum are feasible in any state of the solver.
         """
         values = np.array(self._highs.getSolution().col_value)[2 * self._K :]
         u = np.maximum(values, 0.0)
@@ -119,14 +119,14 @@ class RestrictedProgram:
 
 
 def solve(highs: Any, seconds: float | None = None) -> bool:
-    """Run HiGHS: return True if the solution is optimal, False if a limit of time or iterations came first, or raise.
+    """Run HiGHS. Return True for an optimal solution, and False if a limit of time or iterations came first.
 
-    The errors are InfeasibleError, UnboundedError and NumericalError.
+    Every other outcome raises an InfeasibleError, UnboundedError or NumericalError.
     """
     from highspy import HighsModelStatus as Status
 
     if seconds is not None:
-        # HiGHS counts the time of all runs of one object together.
+        # HiGHS adds up the time of all runs of an object.
         _accepted(highs.setOptionValue("time_limit", highs.getRunTime() + max(seconds, 0.0)), "option time_limit")
     highs.run()
     status = highs.getModelStatus()

@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 NODES = 512
 _ITERATIONS = 200
-# For the dual objective; the moments then agree to about its square root.
+# The tolerance of the dual objective. The moments then agree to about its square root.
 _TOLERANCE = 1e-15
 
 
@@ -23,17 +23,17 @@ class Marginals:
     Parameters
     ----------
     probabilities : ndarray (d, 512)
-        For the cells between cos(pi (k+1)/512) and cos(pi k/512), k = 0, 1, ...: from right to left.
+        The probabilities of the cells between cos(pi (k+1)/512) and cos(pi k/512), k = 0, 1, ..., from right to left.
     """
 
     probabilities: Array
 
     @classmethod
     def fit(cls, moments: Array, scales: Array) -> "Marginals":
-        """Return the distributions of maximum entropy that explain noisy moments.
+        """Return the distributions of maximum entropy that agree with noisy moments.
 
-        For each column, q minimises KL(q, uniform on [-1, 1]) + 1/2 sum_a ((E_q T_a - z_a) / s_a)^2: a noisy moment
-        moves q as far as its noise allows.
+        For each column, q minimises KL(q, uniform on [-1, 1]) + 1/2 sum_a ((E_q T_a - z_a) / s_a)^2. So a moment with
+        less noise moves q further.
 
         Parameters
         ----------
@@ -42,10 +42,6 @@ class Marginals:
         scales : ndarray (p, d)
             s, positive: their standard deviations.
 
-        Returns
-        -------
-        Marginals
-
         Raises
         ------
         InputError
@@ -53,8 +49,7 @@ class Marginals:
 
         Notes
         -----
-        Moments that no distribution on the cells has, such as those of a single point, are met to some 1e-4 at best.
-
+        No distribution on the cells has the moments of a single point; such moments are met to some 1e-4 at best.
         Privacy: post-processing. Cost: some ten Newton steps on the dual of all columns at once, 512 p^2 d each.
         """
         moments = numbers("moments", moments, "p", "d")
@@ -77,7 +72,7 @@ class Marginals:
             decrease = -(gradient * step).sum(axis=1)
             if decrease.max() < _TOLERANCE:
                 break
-            # Each column has its own step length; a column that is done stays where it is.
+            # Each column has its own step length. A finished column has step length 0.
             length = np.where(decrease < _TOLERANCE, 0.0, 1.0)
             for _ in range(40):
                 trial, trial_q = _dual_value(dual + length[:, None] * step, T, log_base, z, variances)
@@ -99,12 +94,12 @@ class Marginals:
         return np.cos(np.outer(np.arange(1, degree + 1), angles)) @ self.probabilities.T
 
     def masses(self, column: int, edges: Array) -> Array:
-        """Return a column's probabilities (k,) of cells with these edges (k + 1,), from -1 to 1."""
+        """Return a column's probabilities (k,) of cells with edges (k + 1,) from -1 to 1."""
         cumulative = np.concatenate([[0.0], np.cumsum(self.probabilities[column, ::-1])])
         return np.diff(np.interp(np.arccos(-edges) * NODES / np.pi, np.arange(NODES + 1), cumulative))
 
     def quantiles(self, levels: Array) -> Array:
-        """Return points (m, d) whose column j is the quantile function of column j at levels (m, d) in (0, 1)."""
+        """Return points (m, d): the quantile function of each column at levels (m, d) in (0, 1)."""
         edges = -np.cos(np.arange(NODES + 1) * np.pi / NODES)
         points = np.empty_like(levels)
         for j, q in enumerate(self.probabilities):
@@ -113,20 +108,16 @@ class Marginals:
         return np.clip(points, -1.0, 1.0)
 
     def cloud(self, count: int, rng: np.random.Generator, correlation: Array | None = None) -> Array:
-        """Return points with these marginals: independent columns, or a Gaussian copula.
+        """Return points (count, d) with these marginals: independent columns, or a Gaussian copula.
 
         Parameters
         ----------
         count : int
-            Number of points; low discrepancy is best for powers of two.
+            Number of points. Powers of two have the lowest discrepancy.
         rng : numpy.random.Generator
-            For the scrambling of the Sobol' sequence, or for independent draws beyond its 21,201 columns.
+            Scrambles the Sobol' sequence; or draws independent points beyond its 21,201 columns.
         correlation : ndarray (d, d), optional
             The copula's correlation; positive definite with unit diagonal.
-
-        Returns
-        -------
-        ndarray (count, d)
 
         Raises
         ------
@@ -140,7 +131,7 @@ class Marginals:
         if self.d > qmc.Sobol.MAXDIM:
             levels = rng.random((int(count), self.d))
         else:
-            # A power of two is drawn and cut, for only those are balanced.
+            # Only powers of two are balanced, so a power of two is drawn and cut.
             levels = qmc.Sobol(self.d, rng=rng).random_base2(max(0, (int(count) - 1).bit_length()))[:count]
         if correlation is not None:
             correlation = numbers("correlation", correlation, self.d, self.d)
@@ -153,8 +144,9 @@ def copula_correlation(marginals: Marginals, products: Array, scales: Array, thr
     """Return the correlation matrix of a Gaussian copula, from released means (d, d) of x_i x_j that pass a noise test.
 
     A covariance counts only if it exceeds ``threshold`` standard deviations (``scales``) of its noise. The diagonals
-    are not read. The matrix is positive definite with unit diagonal; it is None if no pair passes. The correlation of
-    the columns stands in for that of the normal scores: close for mild marginals, and the fit corrects it afterwards.
+    are not read. The matrix is positive definite with unit diagonal; it is None if no pair passes. It uses the
+    columns' correlation in place of that of the normal scores. The two are close for mild marginals, and the fit
+    corrects the rest.
 
     Raises
     ------
@@ -179,14 +171,14 @@ def copula_correlation(marginals: Marginals, products: Array, scales: Array, thr
 
 
 def positive_definite(correlation: Array, least: float) -> Array:
-    """Return a symmetric matrix with eigenvalues of at least ``least``, then brought to a unit diagonal."""
+    """Return a symmetric matrix whose eigenvalues are raised to at least ``least``, scaled to a unit diagonal."""
     values, vectors = np.linalg.eigh(correlation)
     repaired = (vectors * np.maximum(values, least)) @ vectors.T
     return np.asarray(repaired / np.sqrt(np.outer(np.diag(repaired), np.diag(repaired))))
 
 
 def _dual_value(dual: Array, T: Array, log_base: Array, z: Array, variances: Array) -> tuple[Array, Array]:
-    """Return the dual objectives (d,) and the distributions (d, nodes) that belong to them."""
+    """Return the dual objectives (d,) and their distributions (d, nodes)."""
     exponents = dual @ T + log_base
     top = exponents.max(axis=1, keepdims=True)
     q = np.exp(exponents - top)

@@ -1,4 +1,4 @@
-"""Equally weighted points whose means meet noisy targets: reweight proposal points, draw from them, and optimise."""
+"""Points of equal weight whose means meet noisy targets: reweight proposal points, draw from them, and move them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,11 +22,11 @@ class Descent:
     ----------
     points : ndarray (m, d)
     misfit : float
-        Reduced chi-square, the mean over the functions of ((mean - target) / scale)^2: 1 is the noise level.
+        Reduced chi-square, the mean over the functions of ((mean - target) / scale)^2; 1 is the noise level.
     iterations : int
-        Finished ones.
+        The number of finished iterations.
     status : {"converged", "iteration limit"}
-        Whether no step gained anything more, or the iterations were used up.
+        "converged" if no step gained more.
     """
 
     points: Array
@@ -36,7 +36,7 @@ class Descent:
 
 
 def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) -> Array:
-    """Return the weights nearest to uniform, in KL divergence, that explain noisy means.
+    """Return the weights (m,) nearest to uniform, in KL divergence, that agree with noisy means.
 
     q minimises KL(q, uniform) + 1/2 sum_r ((E_q phi_r - z_r) / s_r)^2 over all weights of the given points.
 
@@ -47,14 +47,9 @@ def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) 
     target : ndarray (K,)
         z.
     scales : ndarray (K,)
-        s, positive. Twice as large scales keep the weights closer to uniform.
+        s, positive. Larger scales keep the weights closer to uniform.
     iterations : int
-        Limit for L-BFGS on the dual; any number gives weights that sum to 1.
-
-    Returns
-    -------
-    ndarray (m,)
-        Positive, but for weights too small for a float.
+        Limit for L-BFGS on the dual. Any number gives weights that sum to 1.
 
     Raises
     ------
@@ -63,7 +58,7 @@ def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) 
 
     Notes
     -----
-    Privacy: post-processing. Cost: 4 m K an iteration.
+    Privacy: post-processing. Cost: 4 m K for each iteration.
     The dual, log-sum-exp(Phi l) - l.z + 1/2 sum (l_r s_r)^2, is smooth and strictly convex in K variables.
     """
     from scipy.optimize import minimize
@@ -72,7 +67,7 @@ def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) 
     if not len(values):
         raise InputError("values must have at least one row")
     target, scales = _noisy(target, scales, values.shape[1])
-    # In units of the scales, so that the quadratic part has unit curvature.
+    # In units of the scales the quadratic part has unit curvature.
     scaled, goal = values / scales, target / scales
 
     def dual(y: Array) -> tuple[float, Array]:
@@ -84,25 +79,22 @@ def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) 
 
 
 def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.random.Generator) -> Array:
-    """Return equally weighted points from weighted ones, each moved a little so that no two are the same.
+    """Return points (count, d) of equal weight from weighted ones, each moved a little so that no two are equal.
 
-    Systematic: a point of weight w is taken floor or ceil of w count times. The jitter is normal in the angles
-    arccos x, reflected at the ends; on average it multiplies the mean of phi_r by exp(-jitter^2 |r|^2 / 2).
+    The draw is systematic: a point of weight w is drawn floor or ceil of w count times. The jitter is normal in the
+    angles arccos x and reflected at the ends. On average it multiplies the mean of phi_r by
+    exp(-jitter^2 |r|^2 / 2).
 
     Parameters
     ----------
     points : ndarray (m, d)
     weights : ndarray (m,)
-        At least 0, not all 0.
+        At least 0, with a positive sum.
     count : int
         At least 1.
     jitter : float
-        Standard deviation in radians, at least 0. At 0 points that are taken more than once stay copies.
+        Standard deviation in radians, at least 0. With 0, a point that is drawn several times gives copies.
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray (count, d)
 
     Raises
     ------
@@ -117,9 +109,9 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
 
 
 class Angles:
-    """Parameters without bounds, the angles arccos x, for the entries of points (m, d) that are free to move.
+    """Unbounded parameters of points (m, d): the angles arccos x of their free entries.
 
-    By default all are free. Only columns with a free entry are among the parameters.
+    By default all entries are free. Only columns with a free entry have parameters.
     """
 
     def __init__(self, points: Array, free: NDArray[np.bool_] | None = None) -> None:
@@ -129,7 +121,7 @@ class Angles:
         self.start = np.arccos(self._fixed[:, self._columns])
 
     def points(self, parameters: Array) -> Array:
-        """Return the points (m, d) of parameters."""
+        """Return the points (m, d) for parameters."""
         moved = np.clip(np.cos(parameters), -1.0, 1.0)
         if self._free is not None:
             moved = np.where(self._free, moved, self._fixed[:, self._columns])
@@ -138,18 +130,18 @@ class Angles:
         return x
 
     def pull(self, parameters: Array, gradient: Array) -> Array:
-        """Return the gradient by the parameters, from that by the points (m, d)."""
+        """Return the gradient with respect to the parameters, given the one with respect to the points (m, d)."""
         pulled = -gradient[:, self._columns] * np.sin(parameters)
         return pulled if self._free is None else pulled * self._free
 
 
 def descend(functions: FunctionSet, points: Array, target: Array, scales: Array, iterations: int = 80,
             chart: Angles | None = None, enough: float = 0.0) -> Descent:
-    """Move equally weighted points until their means meet the target as well as they can.
+    """Move points of equal weight until their means are as near to the target as possible.
 
-    Minimises sum_r ((mean of phi_r - z_r) / s_r)^2 over all points of the cube by L-BFGS in the angles arccos x. It
-    finds a local minimum, near where it starts: a start that is already a plausible table stays one. An entry that
-    starts at exactly -1 or 1 stays there, where the derivative by the angle is 0.
+    The descent minimises sum_r ((mean of phi_r - z_r) / s_r)^2 over all points of the cube, by L-BFGS in the angles
+    arccos x. It finds a local minimum near its start, so a plausible table stays plausible. An entry that starts at
+    exactly -1 or 1 stays there, because the derivative with respect to the angle is 0.
 
     Parameters
     ----------
@@ -159,16 +151,16 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     target, scales : ndarray (K,)
         z, and s > 0.
     iterations : int
-        Limit; 0 measures the start.
+        Limit of the iterations. With 0, the result is the start.
     chart : Angles, optional
-        The chart of the points; default: all entries are free.
+        The parameters of the points. Default: all entries are free.
     enough : float
-        A reduced chi-square at which the descent ends.
+        The reduced chi-square at which the descent ends.
 
     Returns
     -------
     Descent
-        Its reduced chi-square is the least that was met on the way, never above that of the start.
+        The points with the least reduced chi-square of all iterations, which is at most that of the start.
 
     Raises
     ------
@@ -177,7 +169,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
 
     Notes
     -----
-    Privacy: post-processing. Cost: about 8 m K an iteration; memory 20 m d for the method's history.
+    Privacy: post-processing. Cost: about 8 m K for each iteration; memory 20 m d for the method's history.
     """
     from scipy.optimize import OptimizeResult, minimize
 
@@ -189,7 +181,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     objective, start = _Objective(functions, points, target, scales, chart), chart.start.ravel()
     objective(start)
     if iterations < 1 or not start.size or objective.least <= enough:
-        # The solver would make one all the same.
+        # The solver would make at least one iteration.
         return Descent(objective.best, objective.least, 0, "iteration limit" if iterations < 1 else "converged")
 
     def stop_if_enough(intermediate_result: OptimizeResult) -> None:
@@ -198,17 +190,18 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
 
     result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_if_enough,
                       options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-12})
-    # The solver's code 1 is a limit; its code 2 is a line search that finds nothing better.
+    # The solver's code 1 means a limit. Its code 2 means a line search without an improvement.
     return Descent(objective.best, objective.least, int(result.nit),
                    "iteration limit" if result.status == 1 else "converged")
 
 
 class _Objective:
-    """The reduced chi-square (``misfit``) by the chart's parameters, with the least that was met and its points."""
+    """The reduced chi-square (``misfit``) as a function of the parameters, with the least value so far and its points.
+    """
 
     def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, chart: Angles) -> None:
         self._functions, self._target, self._inverse, self._chart = functions, target, 1.0 / scales, chart
-        # The scale is about 1, so the solver's tolerances mean the same for any number of points.
+        # With this factor the gradient is about 1, so the solver's tolerances fit any number of points.
         self._factor = float(np.sqrt(len(points)))
         self.least, self.best = np.inf, points
 

@@ -1,4 +1,4 @@
-"""From released moments to a distribution: rows that have them, weights on a cloud of points, or few atoms."""
+"""From released moments to a distribution: rows, weights on a cloud of points, or a few atoms."""
 
 import time
 from typing import Literal
@@ -29,55 +29,52 @@ CLOUD = 4_096
 CLOUD_ITERATIONS = 200
 ATOM_SECONDS = 20.0
 ANCHOR_SCALE = 0.05
-# A move of an entry must gain this part of what it would have to gain if every entry moved once, and the moments were
-# met then: smaller moves would undo what the start has of the columns' shapes.
+# Suppose that every entry moved once and that the moments were met afterwards. A move must gain this fraction of its
+# share of this total gain, because smaller moves would destroy the columns' shapes of the start.
 LEAST_MOVE = 0.3
-# Few functions of one column, among many, are met with ease, but those of whole rows last.
+# The misfit at which the descent ends. It is small, because the descent meets functions of whole rows last.
 ENOUGH = 1e-4
-# Points within their cells are moved on, unless their misfit is about that of the cells, or far below the noise.
+# Points move on inside their cells until the misfit is at most NEAR times that of the cells, or below FAR_BELOW.
 NEAR, FAR_BELOW = 1.1, 0.01
-# Points that functions of somebody's own are fitted with, before these are split.
+# Custom functions are fitted with so many points, which are split afterwards; and the jitter of the split.
 FIRST_POINTS, JITTER = 2_048, 0.02
 
 
 def reconstruct(release: Release, count: int, rng: np.random.Generator, *, fit: Method = "rows",
                 denoise: bool = True, copula: bool = True, weigh: bool = True, iterations: int = 80,
                 costs: Array | None = None) -> Reconstruction:
-    """Return a distribution that explains released moments.
+    """Return a distribution that agrees with released moments.
 
     Parameters
     ----------
     release : Release
         A release of any features in any order, with any finite numbers.
     count : int
-        Points to return, for "rows".
+        The number of points for "rows".
     rng : numpy.random.Generator
     fit : {"rows", "cloud", "atoms"}
-        "rows": points of equal weight whose entries move, one at a time, until their means meet the target. "cloud":
-        proposal points that stay where they are, with the weights nearest to uniform that explain the moments. "atoms":
-        the weighted L1 program over the whole cube, at most K + 1 atoms; whole-row functions are left out of it, and it
-        is slow beyond some hundred functions. Where it has no solution in time, "cloud" takes its place. For tables
-        with indicators it is always "rows".
+        "rows": points of equal weight, whose entries move one at a time until their means meet the target. "cloud":
+        fixed proposal points, with the weights nearest to uniform that agree with the moments. "atoms": the weighted L1
+        program over the whole cube, with at most K + 1 atoms. It leaves whole-row functions out, and is slow beyond
+        some hundred functions. If it finds no solution in time, "cloud" takes its place. Tables with indicators always
+        use "rows".
     denoise, copula, weigh : bool
-        Switch a step off, for comparisons; weights are of "cloud" alone.
+        False switches a step off, for comparisons. Only "cloud" has weights.
     iterations : int
-        Limit of the descent in which points move continuously, for what rows cannot have: places within their cells,
-        and functions that are no products.
+        Limit of the descent in which points move continuously. It fits the places within cells, and functions that are
+        not products.
     costs : ndarray (K,), optional
-        What a deviation of 1 costs is 1 / this; default the scales of the noise.
-
-    Returns
-    -------
-    Reconstruction
+        A deviation of 1 in a moment costs 1 / this. Default: the scales of the noise.
 
     Notes
     -----
-    Privacy: post-processing. Steps: (1) moments are shrunk by :mod:`trigmech.reconstruction.shrinkage`; (2) each
-    column's distribution of maximum entropy; (3) rows with independent columns, or numbers with a Gaussian copula if a
-    pair passes its noise test; (4) their descent by :mod:`trigmech.reconstruction.rows`, numbers on a grid of 256
-    angles; (5) numbers are placed in the grid's cells at random. Cost: m K d some ten times at most, whatever n.
+    Privacy: post-processing. Steps: (1) :mod:`trigmech.reconstruction.shrinkage` shrinks the moments. (2) Each column
+    gets its distribution of maximum entropy. (3) The start has independent columns; if a pair passes its noise test, a
+    Gaussian copula joins the numbers. (4) The rows descend (:mod:`trigmech.reconstruction.rows`), with numbers on a
+    grid of 256 angles. (5) Numbers get random places in the grid's cells. Cost: m K d some ten times at most, for any
+    n.
     """
-    # Products of BLAS are few and small here; its threads would only stand in the way of the package's own.
+    # The products of BLAS are few and small here, and its threads would compete with the package's own.
     with threadpool_limits(1, user_api="blas"):
         return _reconstruct(release, count, rng, fit, denoise, copula, weigh, iterations, costs)
 
@@ -88,7 +85,7 @@ def _reconstruct(release: Release, count: int, rng: np.random.Generator, fit: Me
     index, (means, noise) = release.index, within_reason(release.means, release.deviations)
     targets = Targets.explained(index, means, noise, denoise)
     if costs is not None:
-        # In units in which the noise alone has a reduced chi-square of 1.
+        # In these units the noise alone has a reduced chi-square of 1.
         targets = targets.at(costs * float(np.sqrt(((targets.deviations / costs) ** 2).mean())))
     correlation = _correlation(index, targets, noise) if copula else None
     if fit == "rows" or index.domain.groups or targets.marginals is None:
@@ -104,7 +101,7 @@ def _reconstruct(release: Release, count: int, rng: np.random.Generator, fit: Me
 
 def _rows(release: Release, targets: Targets, correlation: Array | None, count: int, iterations: int, denoise: bool,
           rng: np.random.Generator) -> tuple[Array, str, int]:
-    """Return points of equal weight, how their fit ended, and how many sweeps and iterations it took."""
+    """Return points of equal weight, the status of their fit, and the number of sweeps and iterations."""
     functions, goal, scales = _anchored(release, targets) if denoise else (
         release.features, targets.means, targets.deviations)
     index = FunctionIndex.of(functions, release.index.domain)
@@ -126,7 +123,7 @@ def _rows(release: Release, targets: Targets, correlation: Array | None, count: 
 
 def _start(numbers: tuple[int, ...], positions: list[Positions], marginals: Marginals | None,
            correlation: Array | None, count: int, rng: np.random.Generator) -> Codes:
-    """Return rows of independent columns, but for numbers that a copula joins."""
+    """Return rows of independent columns; a copula can join the numbers."""
     rows = independent_rows([column.masses for column in positions], count, rng)
     if marginals is not None and correlation is not None:
         cloud = marginals.cloud(count, rng, correlation)
@@ -139,7 +136,7 @@ def _start(numbers: tuple[int, ...], positions: list[Positions], marginals: Marg
 
 def _weighted(release: Release, targets: Targets, marginals: Marginals, correlation: Array | None, fit: Method,
               weigh: bool, rng: np.random.Generator) -> tuple[Array, Array, str, int]:
-    """Return points with weights: of a cloud, half with independent columns and half with the copula, or atoms."""
+    """Return points with weights: atoms, or a cloud. With a copula, it joins the columns of half of the cloud."""
     proposals = marginals.cloud(CLOUD, rng)
     if correlation is not None:
         proposals = np.vstack([proposals, marginals.cloud(CLOUD, rng, correlation)])
@@ -153,32 +150,33 @@ def _weighted(release: Release, targets: Targets, marginals: Marginals, correlat
 
 def _atoms(release: Release, start: Array, target: Array, scales: Array,
            rng: np.random.Generator) -> tuple[Array, Array, str, int]:
-    """Return the L1 program's atoms over the cube, stopped well below the noise level; weights if it has no solution.
+    """Return the L1 program's atoms over the cube, or weights if the program has no solution.
 
-    Moments lie in [-1, 1]: a target beyond costs all distributions the same more than the nearest of these.
+    The program stops well below the noise level. Targets are clipped to [-1, 1]: all moments lie there, so the clipping
+    lowers the objective of all distributions by the same amount.
     """
     products = release.basis.index
     K = len(products)
     basis = ChebyshevBasis(np.vstack([np.zeros((1, products.shape[1]), dtype=np.int64), products]))
     costs = np.append(1.0, 1.0 / scales[:K])
-    # E|noise| is 0.8 standard deviations; stopping at a third of it takes little longer and comes nearer to the truth.
+    # E|noise| is 0.8 standard deviations. A stop at a third of it takes little longer and is nearer to the truth.
     top = float(costs.max())
     goal = np.append(1.0, np.clip(target[:K], -1.0, 1.0))
     try:
         fit = fit_cube(basis, goal, start, costs / top, noise_level=K * 0.8 / 3.0 / top, time_limit=ATOM_SECONDS,
                        rng=rng)
     except SolverError:
-        # The release is paid for, and weights can be made without a solver.
+        # The release is paid for, and weights need no solver.
         return (start, reweight(release.features.evaluate(start), target, scales, CLOUD_ITERATIONS),
                 "reweighted, for the linear program had no solution", CLOUD_ITERATIONS)
     return fit.points, fit.weights, fit.status, fit.iterations
 
 
 def _anchored(release: Release, targets: Targets) -> tuple[FunctionSet, Array, Array]:
-    """Return the functions to fit: the released ones, and the columns' next degrees at what the marginals suggest.
+    """Return the functions to fit: the released ones, and the columns' next degrees with the marginals' means.
 
-    Else nothing would keep the shape of a column while its points move to meet the other moments. Where at most T_1 was
-    released, the marginals are too uncertain to be kept to.
+    The next degrees keep the shape of a column while its points move to meet the other moments. If only T_1 was
+    released, the marginals are too uncertain, and the next degrees are left out.
     """
     index, numbers = release.index, list(release.index.domain.numbers)
     degree = int(index.highest[index.single].max(initial=0))
@@ -195,8 +193,8 @@ def _anchored(release: Release, targets: Targets) -> tuple[FunctionSet, Array, A
 def _correlation(index: FunctionIndex, targets: Targets, deviations: Array) -> Array | None:
     """Return the copula's correlation matrix of the numbers, from the targets of x_i x_j, if they were released.
 
-    Only for columns without special values: if a column holds these, a product holds less about its ordinary numbers,
-    and the fit is left to find their dependence.
+    It uses only columns without special values. If a column has special values, a product says less about its ordinary
+    numbers, and the fit alone finds their dependence.
     """
     numbers, held = index.domain.numbers, {group.value for group in index.domain.groups}
     places, pairs = index.bilinear([j for j in numbers if j not in held])

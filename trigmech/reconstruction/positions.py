@@ -1,4 +1,4 @@
-"""The entries that a table of rows can have: of each column its indicators, and the points of a grid of its number."""
+"""The possible entries of a table of rows: for each column its indicators, and a grid of points for its number."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,18 +15,19 @@ from trigmech.reconstruction.targets import Targets
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Cells of equal angle, in the middle of which a number stands while rows move; and levels that take their place.
+# The number of cells of equal angle. While rows move, a number is at the middle of its cell. A number with at most so
+# many levels is at its levels instead.
 GRID = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """The positions of one column: first each of its indicators, then its number's, or a position without any.
+    """The positions of one column: first its indicators, then those of its number, or one position without indicator.
 
-    coordinates (c,): the column's indicators, then its number if it has one; values (size, c) of these at the
-    positions; masses (size,): how probable each is where columns are independent; indicators: how many coordinates are;
-    edges (numbers + 1,): ends of the cells of the number's positions; between: whether the number can lie anywhere in
-    its cell.
+    ``coordinates`` (c,) are the column's indicators, then its number if it has one. ``values`` (size, c) are the
+    coordinates at each position. ``masses`` (size,) are the positions' probabilities for independent columns.
+    ``indicators`` is the number of indicators. ``edges`` (numbers + 1,) are the ends of the cells of the number's
+    positions. If ``between``, the number can lie anywhere in its cell.
     """
 
     coordinates: Integers
@@ -62,7 +63,7 @@ def positions_of(domain: Domain, targets: Targets) -> list[Positions]:
 
 
 def _levels(domain: Domain, number: int) -> tuple[Array, Array, bool]:
-    """Return where a number can stand, ascending, the ends of the cells around, and whether it can be between."""
+    """Return the places of a number, ascending; the ends of the cells around them; and whether it can lie between."""
     levels = domain.levels_of(number)
     if levels is None or len(levels) > GRID:
         return -np.cos((np.arange(GRID) + 0.5) * np.pi / GRID), -np.cos(np.arange(GRID + 1) * np.pi / GRID), True
@@ -71,7 +72,7 @@ def _levels(domain: Domain, number: int) -> tuple[Array, Array, bool]:
 
 def points_of(positions: list[Positions], rows: Codes, d: int,
               rng: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
-    """Return rows as points (m, d), with numbers anywhere in their cells, and which entries could be elsewhere."""
+    """Return rows as points (m, d), with numbers at random in their cells, and a mask of the entries that may move."""
     points, free = np.zeros((len(rows), d)), np.zeros((len(rows), d), dtype=np.bool_)
     for column, codes in zip(positions, rows.T, strict=True):
         points[:, column.coordinates] = column.values[codes]
@@ -85,7 +86,7 @@ def points_of(positions: list[Positions], rows: Codes, d: int,
 
 
 class Factors:
-    """The features of each column that functions are products of, numbered as they are met."""
+    """The features of each column, which are the factors of functions, numbered in order of their first use."""
 
     def __init__(self, domain: Domain, positions: list[Positions]) -> None:
         self._positions = positions
@@ -96,7 +97,7 @@ class Factors:
         self._known: dict[tuple[tuple[int, int], ...], int] = {}
 
     def of(self, coordinates: list[int], degrees: list[int]) -> list[tuple[int, int]]:
-        """Return the columns of a Chebyshev product and the feature of each; an indicator of position k is -1 - k."""
+        """Return the columns of a Chebyshev product and their features; the indicator of position k is -1 - k."""
         by_column: dict[int, tuple[tuple[int, int], ...]] = {}
         for j, degree in zip(coordinates, degrees, strict=True):
             c = int(self._column[j])
@@ -113,7 +114,7 @@ class Factors:
         return self._known[factors]
 
     def append(self, c: int, values: Array) -> int:
-        """Return the number of a feature (size,) of column c."""
+        """Add a feature (size,) of column c, and return its number."""
         self._values[c].append(values)
         return len(self._values[c]) - 1
 
@@ -130,10 +131,10 @@ class Factors:
 
 def objective_of(index: FunctionIndex, functions: FunctionSet, positions: list[Positions], target: Array,
                  scales: Array) -> RowObjective:
-    """Return what a table of rows should have: products, complete tables of two categories, functions of whole rows.
+    """Return the objective of rows: products, complete tables of two categorical columns, and whole-row functions.
 
-    Functions of whole rows are asked for if they are products of a profile. target, scales (K,): means, and the
-    deviations that have the same price.
+    It holds whole-row functions only if they are products of a profile. ``target`` and ``scales`` (K,) are the means
+    and their deviations.
     """
     factors = Factors(index.domain, positions)
     columns, features = _products(index, len(positions), factors)
@@ -158,14 +159,14 @@ def objective_of(index: FunctionIndex, functions: FunctionSet, positions: list[P
         table[tuple(-1 - features[entries, :2].T)] = target[entries]
         asked.table([maps[c] for c in pair], table, float(weights[entries[0]]))
         kept[entries] = False
-    # An indicator's number counts on from the column's own features.
+    # The numbers of indicators follow those of the column's own features.
     features = np.where(features < 0, factors.counts[columns] - 1 - features, features)
     asked.products(columns[kept], features[kept], target[kept], weights[kept])
     return asked
 
 
 def _products(index: FunctionIndex, count: int, factors: Factors) -> tuple[Integers, Integers]:
-    """Return each function's columns (K, widest), -1 for no column, and their features; not yet for whole rows."""
+    """Return the columns (K, widest) and features of each product, with -1 for no column. Whole rows come later."""
     widest = count if index.whole else max(int(index.width.max(initial=1)), 1)
     columns, features = np.full((2, index.K, widest), -1)
     where, coordinates = np.nonzero(index.degrees)
@@ -178,7 +179,7 @@ def _products(index: FunctionIndex, count: int, factors: Factors) -> tuple[Integ
 
 
 def _tables(columns: Integers, features: Integers, positions: list[Positions], weights: Array) -> list[Integers]:
-    """Return the positions of the functions of each complete contingency table of one weight."""
+    """Return the places of the functions of each complete contingency table with a single weight."""
     if columns.shape[1] < 2:
         return []
     complete = np.array([column.indicators == len(column.masses) for column in positions])

@@ -1,7 +1,7 @@
-"""What rows should have, as the flat arrays that compiled sweeps work on.
+"""The objective of a descent over rows, as flat arrays for compiled sweeps.
 
-Positions of all columns stand one after the other: column j has first[j] to first[j + 1]. All residuals are in rows:
-the sum over the rows of a function less its target, which is kept up to date.
+The positions of all columns stand one after the other: column j has first[j] to first[j + 1]. Residuals are in units of
+rows: the sum of a function over the rows less m times its target.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,17 @@ Row = NDArray[np.int32]
 
 
 class Lists(NamedTuple):
-    """A list for each column, or for each set of columns: list j is of[start[j]:start[j + 1]]."""
+    """One list for each column, or for each set of columns: list j is of[start[j]:start[j + 1]]."""
 
     start: Integers
     of: Integers
 
 
 class Crossings(NamedTuple):
-    """Tables or rules (t,): of ``columns`` (t, widest), -1 for none, by ``maps``; a cell is offset + sum of strides."""
+    """Tables or rules (t,): their ``columns`` (t, widest), with -1 for no column, and the columns' ``maps``.
+
+    A cell's place is the offset plus the sum of stride times cell over the columns.
+    """
 
     columns: Integers
     maps: Integers
@@ -32,7 +35,7 @@ class Crossings(NamedTuple):
 
 
 class Products(NamedTuple):
-    """Products (K,) of features: of factors[o] of columns[o], start[r] <= o < start[r + 1]."""
+    """Products (K,) of features: product r has the features factors[o] of columns[o], start[r] <= o < start[r + 1]."""
 
     start: Integers
     columns: Integers
@@ -41,10 +44,10 @@ class Products(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Groups of products that differ in one column's own feature alone: column j has start[j] <= g < start[j + 1].
+    """Groups of products that differ only in the feature of one column; column j has start[j] <= g < start[j + 1].
 
-    Its own features are own[s] of product_of[s], product_start[g] <= s < product_start[g + 1]; the other features are
-    other_features[o] of other_columns[o], other_start[g] <= o < other_start[g + 1].
+    The column's own feature in product product_of[s] is own[s], for product_start[g] <= s < product_start[g + 1]. The
+    other features are other_features[o] of other_columns[o], for other_start[g] <= o < other_start[g + 1].
     """
 
     start: Integers
@@ -57,11 +60,12 @@ class Groups(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """What rows should have.
+    """The objective of rows.
 
-    cell (maps, positions), cells (maps,): the cell of each position of a column, and how many; the maps of column j are
-    map_of[j] to map_of[j + 1]. feature (most, positions), features (d,): values, and how many; a feature beyond these
-    is the indicator of a position. Where ``forbidden`` no entry is moved to.
+    ``cell`` (maps, positions) holds the cell of each position, and ``cells`` (maps,) the number of cells. The maps of
+    column j are map_of[j] to map_of[j + 1]. ``feature`` (most, positions) holds the features' values, and ``features``
+    (d,) their number for each column; a feature beyond these is the indicator of a position. No entry moves to a
+    combination that is ``forbidden``.
     """
 
     first: Integers
@@ -82,7 +86,7 @@ class Objective(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Sets of columns that are exchanged together: of which each column is (d,), and what has any column of a set."""
+    """Sets of columns that are exchanged together: each column's set (d,), and each set's columns, tables and so on."""
 
     of: Integers
     members: Lists
@@ -92,7 +96,7 @@ class Sets(NamedTuple):
 
 
 class Residuals(NamedTuple):
-    """Sums over the rows less m times the targets, of the columns' frequencies, of tables and of products."""
+    """Sums over the rows less m times the targets: for the columns' frequencies, tables and products."""
 
     frequencies: Floats
     tables: Floats
@@ -100,14 +104,14 @@ class Residuals(NamedTuple):
 
 
 def lists(d: int, members: Integers) -> Lists:
-    """Return the sets that hold each of d columns, of sets of columns (K, widest) with -1 for none."""
+    """Return, for each of d columns, the sets of columns that hold it; ``members`` (K, widest) has -1 for no column."""
     place, held = np.nonzero(members.T >= 0)
     owner, of = np.unique(np.column_stack([members[held, place], held]), axis=0).T
     return Lists(np.searchsorted(owner, np.arange(d + 1)).astype(np.int64), np.ascontiguousarray(of, dtype=np.int64))
 
 
 def crossings(shapes: Sequence[tuple[int, ...]], maps: Sequence[Sequence[int]], owners: Integers) -> Crossings:
-    """Return tables or rules of these shapes, by these maps, of which each is of the column that owns it."""
+    """Return tables or rules with these shapes and maps; ``owners`` holds the column of each map."""
     filled = np.zeros((3, len(maps), max(map(len, maps), default=1)), dtype=np.int64)
     filled[0] = -1
     for t, (shape, places) in enumerate(zip(shapes, maps, strict=True)):
@@ -118,13 +122,13 @@ def crossings(shapes: Sequence[tuple[int, ...]], maps: Sequence[Sequence[int]], 
 
 
 def products(columns: Integers, features: Integers, weights: Floats) -> Products:
-    """Return products of features of columns (K, widest), -1 for none."""
+    """Return products of features of columns (K, widest), with -1 for no column."""
     held = columns >= 0
     return Products(_starts(held), columns[held], features[held], weights)
 
 
 def groups(d: int, columns: Integers, features: Integers) -> Groups:
-    """Put together, of each column, the products that differ in its own feature alone."""
+    """Return, for each column, the groups of products that differ only in this column's feature."""
     start, of = lists(d, columns)
     owner = np.repeat(np.arange(d), np.diff(start))
     columns, features = columns[of], features[of]
@@ -140,5 +144,5 @@ def groups(d: int, columns: Integers, features: Integers) -> Groups:
 
 
 def _starts(held: NDArray[np.bool_]) -> Integers:
-    """Return where each row's entries start among those that are held, and where the last ones end."""
+    """Return the start of each row's entries among all held entries, and the end of the last row's."""
     return np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)

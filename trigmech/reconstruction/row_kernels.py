@@ -1,4 +1,4 @@
-"""Compiled: one sweep of the descent over rows; see :mod:`trigmech.reconstruction.rows`."""
+"""Compiled sweeps of the descent over rows; see :mod:`trigmech.reconstruction.rows`."""
 
 import numpy as np
 from numba import njit
@@ -6,17 +6,17 @@ from numpy.typing import NDArray
 
 from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row
 
-# Rows whose products are added together.
+# The number of rows whose products are summed at a time.
 CHUNK = 256
 
 
 @njit(cache=True, nogil=True)
 def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, columns: Integers,
           least_gain: float) -> int:
-    """Move every entry of the rows in ``order`` to the position with the least objective; return the moves.
+    """Move every entry of the rows in ``order`` to the position with the least objective. Return the number of moves.
 
-    rows (m, d): positions within each column. columns: which to move, in order. least_gain: by how much a move must
-    lower the objective, in units of rows.
+    ``rows`` (m, d) are positions within each column. ``columns`` are the columns to move, in order. A move must lower
+    the objective by at least ``least_gain``, in units of rows.
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups
@@ -28,7 +28,7 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
     product_weights, forbidden = objective.products.weights, objective.forbidden
     histogram, table, product = residuals.frequencies, residuals.tables, residuals.products
     linear, curvature = np.zeros(len(feature)), np.zeros(len(feature))
-    # Of the row that is moved; and for each product of the column that is moved, the other columns' part.
+    # The features of the moved row; and for each product of the moved column, the other columns' factor.
     value, part = np.zeros((rows.shape[1], len(feature))), np.zeros(np.diff(group_start).max())
     gain, score = np.zeros((len(cells), cells.max())), np.zeros(np.diff(first).max())
     moves = 0
@@ -51,7 +51,7 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
                 for b in range(cells[k]):
                     to = base + stride * b
                     gain[k, b] += table_weights[to] * (1.0 + 2.0 * table[to]) + leaving
-                # Exactly: a move that changes nothing must not look like one that gains.
+                # This is exact, so that a move without a change never looks like a gain.
                 gain[k, a] = staying
             for s in range(rule_start[j], rule_start[j + 1]):
                 base, stride, k = _beside(rules, rule_of[s], row, j, cell)
@@ -137,7 +137,7 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
 
 @njit(cache=True, nogil=True)
 def add_products(objective: Objective, rows: NDArray[np.int32], sums: Floats) -> None:
-    """Add each product's sum over the rows."""
+    """Add the sum of each product over the rows to ``sums``."""
     first, feature, features, products = objective.first, objective.feature, objective.features, objective.products
     m, d = rows.shape
     value = np.zeros((d, feature.shape[0], CHUNK))
@@ -170,12 +170,13 @@ def add_products(objective: Objective, rows: NDArray[np.int32], sums: Floats) ->
 def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers,
                    others: Integers, seeds: Integers, movable: NDArray[np.bool_], members: Integers, tables: Integers,
                    products: Integers, rules: Integers) -> int:
-    """Move several entries of each row at once to those of another row, if that lowers the objective; return the moves.
+    """Move several entries of each row at once to those of another row, if this lowers the objective.
 
-    As :func:`sweep`, with the columns ``members`` and the tables, products and rules that have any of them. others,
-    seeds (len(order), c): for each row c other rows, and the column whose entry is taken from it first, with as many
-    more as the rules then need; -1: all members' entries. Of them the one with the least objective is taken.
-    movable (d,): columns whose entries may change.
+    It works as :func:`sweep`, with the columns ``members`` and the tables, products and rules that use any of them.
+    ``others`` (len(order), c) holds c other rows for each row. ``seeds`` (len(order), c) holds the column whose entry
+    is taken first; then more entries are taken until all rules hold. With seed -1 all members' entries are taken. The
+    candidate with the least objective wins. ``movable`` (d,) marks the columns that may change. Return the number of
+    moves.
     """
     d, first = rows.shape[1], objective.first
     histogram, table, product = residuals.frequencies, residuals.tables, residuals.products
@@ -229,7 +230,7 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
 
 @njit(cache=True, nogil=True)
 def read(objective: Objective, row: Row, value: Floats) -> None:
-    """Write the values of a row's features."""
+    """Write the values of a row's features to ``value``."""
     first, feature, features = objective.first, objective.feature, objective.features
     for j in range(len(row)):
         for a in range(features[j]):
@@ -238,7 +239,7 @@ def read(objective: Objective, row: Row, value: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _beside(crossings: Crossings, t: int, row: Row, own: int, cell: Integers) -> tuple[int, int, int]:
-    """Return where a row's cell would be if its own column's were cell 0; that column's stride; and its map."""
+    """Return the place of a row's cell if column ``own`` were in cell 0; and the stride and the map of this column."""
     columns, maps, strides = crossings.columns, crossings.maps, crossings.strides
     base, stride, k = crossings.offset[t], 0, 0
     for c in range(columns.shape[1]):
@@ -271,7 +272,7 @@ def _product(objective: Objective, r: int, row: Row) -> float:
 @njit(cache=True, nogil=True)
 def _taken_over(objective: Objective, row: Row, other: Row, seed: int, offered: Row, movable: NDArray[np.bool_],
                 members: Integers, rules: Integers) -> bool:
-    """Write to ``offered`` the row with entries of another; return whether it is another row that keeps the rules."""
+    """Write the row with entries of another row to ``offered``. Return whether it differs and keeps the rules."""
     columns = objective.rules.columns
     offered[:] = row
     for j in members:

@@ -1,20 +1,21 @@
-"""Descent over rows: a table whose entries move, one at a time and exactly, until it has the released numbers.
+"""Descent over rows: the entries of a table move, one at a time, until the table has the released numbers.
 
-The state is a table of m rows whose entries are positions, of which each column has finitely many. The objective is the
-sum of weight (function of the table - target)^2 over three kinds of functions: each column's own frequencies;
+The state is a table of m rows whose entries are positions. Each column has finitely many positions. The objective is
+the sum of weight (function of the table - target)^2 over three kinds of functions: the frequencies of each column;
 contingency tables of two or three columns, by cells of their positions; and means of products of features of up to
-three columns. One step takes one row and one column and moves the entry to the position with the least objective. All
-functions are products of one-column functions, so a move changes few residuals, and these are kept up to date: a table
-changes in two cells, by one row each. Nothing is relaxed, so nothing is rounded.
+three columns. One step takes a row and a column, and moves the entry to the position with the least objective. All
+functions are products of one-column functions. So a move changes few residuals, and these are updated: in each table
+two cells change, by one row each. The descent works on whole rows, so its result needs no rounding.
 
-A move that goes to the best of all positions gathers the rows on few combinations, and cannot leave a column as it is.
-Two rows that exchange their entries of one column do, and stay as varied as the start: the tables of more columns than
-were asked for are then nearer to the truth.
+A move to the best position gathers the rows on few combinations, and it changes the column's frequencies. Two rows can
+also exchange their entries of a column. An exchange keeps the column's frequencies, and the rows stay as varied as at
+the start. So tables of more columns than the objective holds are nearer to the truth.
 
-Rules forbid combinations: such a move is not offered. Columns that a rule ties together move together as well, to what
-another row has of them, which is allowed; the objective changes as exactly, for a table still changes in two cells.
+Rules forbid combinations, and a forbidden move is not made. The columns of a rule also move together: they take the
+entries of another row, which are allowed. The objective is updated exactly again, because each table changes in two
+cells.
 
-All is in units of rows: residuals are sums over the m rows less m times the target.
+All numbers are in units of rows: a residual is a sum over the m rows less m times the target.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,25 +37,25 @@ Integers = NDArray[np.int64]
 Together = tuple[Integers, Integers, Integers, Integers]
 
 MOST_SWEEPS = 40
-# A descent ends when a fifth of a sweep lowers the objective by less than this part, or when the objective is below
-# this part of its expectation under the noise: more would fit noise.
+# A sweep has PARTS parts. A descent ends when a part lowers the objective by less than the fraction LEAST_GAIN, or when
+# the objective is below the fraction ENOUGH of its expectation under the noise. Going on would fit noise.
 PARTS, LEAST_GAIN, ENOUGH = 5, 0.02, 0.05
-# What is left may all be of one function that is smooth over a table: of tables with more than so many cells less must
-# be left, down to this part of the two.
+# The whole remaining misfit can belong to one function that is smooth over a table. So for tables with more than CELLS
+# cells both limits are lowered, at most to the fraction LEAST_LEFT.
 CELLS, LEAST_LEFT = 25.0, 0.2
-# How many other rows are looked at for the entries that columns take over together.
+# The number of other rows whose entries are tried when columns move together.
 OTHERS = 4
-# As many for entries in a cell that should be empty, if no larger part of the rows has such.
+# The same number for rows in a cell that should be empty, if at most this fraction of the rows is in such cells.
 OFFERS, MOST_STUCK = 24, 0.2
-# With how many others a row exchanges entries in a sweep.
+# The number of other rows with which a row exchanges entries in a sweep.
 PARTNERS = 1
 
 
 @dataclass(frozen=True, eq=False)
 class FittedRows:
-    """Where a descent ended: positions (m, d), and the objective over the number of functions.
+    """The end of a descent: positions (m, d), and the objective over the number of functions.
 
-    With weights 1 / deviation^2 that misfit is a reduced chi-square.
+    With weights 1 / deviation^2 this misfit is a reduced chi-square.
     """
 
     rows: Codes
@@ -63,9 +64,9 @@ class FittedRows:
 
 
 class RowObjective:
-    """What a table of rows should have: asked for piece by piece, then descended.
+    """The objective of a table of rows, built piece by piece and then compiled.
 
-    Columns have so many positions each, and features (size, q_j) there, of which products are made.
+    ``sizes`` holds the number of positions of each column, and ``features`` (size, q_j) the factors of products.
     """
 
     def __init__(self, sizes: Sequence[int], features: Sequence[Array] | None = None) -> None:
@@ -86,49 +87,50 @@ class RowObjective:
         self._sparse: list[int] = []
 
     def frequencies(self, column: int, target: Array, weight: float) -> None:
-        """Ask for a column's frequencies (size,)."""
+        """Add a column's frequencies (size,) as targets."""
         self._frequencies[self._first[column] : self._first[column + 1]] = target
         self._frequency_weights[column] = weight
 
     def map(self, column: int, cells: Integers) -> int:
-        """Return a number for a map (size,) of a column's positions to cells 0, 1, ..."""
+        """Add a map (size,) from a column's positions to cells 0, 1, ..., and return its number."""
         self._maps.append((column, np.asarray(cells, dtype=np.int64)))
         return len(self._maps) - 1
 
     def table(self, maps: Sequence[int], target: Array, weight: float | Array, *, sparse: bool = False) -> None:
-        """Ask for the contingency table of two or three columns, by a map of each, the target's axes in this order.
+        """Add a contingency table of two or three columns as target, with one map and one axis for each column.
 
-        The weight is that of all cells, or of each. If the table is ``sparse``, rows in cells whose target is 0 are
-        offered what other rows have of all its columns.
+        The weight is one number, or one for each cell. If the table is ``sparse``, rows in cells with target 0 may take
+        over another row's entries in all columns of the table.
         """
         if sparse:
             self._sparse.append(len(self._tables))
         self._tables.append((tuple(maps), target, np.broadcast_to(np.asarray(weight, dtype=np.float64), target.shape)))
 
     def products(self, columns: Integers, features: Integers, targets: Array, weights: Array) -> None:
-        """Ask for means (K,) of products of features: ``columns`` (K, any), -1 for none, and ``features`` alike.
+        """Add means (K,) of products of features as targets.
 
-        Features from q_j on are the indicators of column j's positions.
+        ``columns`` (K, any) and ``features`` (K, any) name the factors; a column of -1 means no factor. Features from
+        q_j on are the indicators of column j's positions.
         """
         self._products.append((columns, features, targets, weights))
 
     def rule(self, maps: Sequence[int], allowed: NDArray[np.bool_]) -> None:
-        """Allow some combinations of cells of any columns, each column by its map, and forbid moves to the others."""
+        """Allow some combinations of cells of columns, with one map for each column. Moves to others are forbidden."""
         self._rules.append((tuple(maps), allowed))
 
     def together(self, columns: Sequence[int]) -> None:
-        """Let columns move together too; all that rules of theirs read must be among them."""
+        """Let columns also move together. All columns of their rules must be among them."""
         self._together.append(tuple(columns))
 
     def joint_cells(self, column: int) -> Integers:
-        """Return numbers (size,) of positions, equal for those that no map of the column tells apart."""
+        """Return a number for each position (size,) of a column, equal for positions with equal cells in all maps."""
         maps = [cells for own, cells in self._maps if own == column]
         if not maps:
             return np.zeros(int(self.sizes[column]), dtype=np.int64)
         return np.unique(np.column_stack(maps), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
 
     def compiled(self) -> "CompiledObjective":
-        """Return it as the flat arrays that the kernel works on."""
+        """Return the objective as flat arrays for the kernels."""
         return CompiledObjective(self)
 
 
@@ -168,7 +170,7 @@ class CompiledObjective:
 
         self._together = [move(members) for members in asked._together]
         self._sparse = [(t, move([j for j in tables.columns[t].tolist() if j >= 0])) for t in asked._sparse]
-        # Columns that move together are one set of what is exchanged.
+        # Columns that move together are exchanged together.
         sets = np.arange(self.d)
         for members in asked._together:
             sets[np.isin(sets, sets[list(members)])] = sets[list(members)].min()
@@ -177,7 +179,7 @@ class CompiledObjective:
 
     @property
     def arrays(self) -> tuple[Objective, Sets]:
-        """The flat arrays, and the sets of columns whose entries are exchanged together."""
+        """The flat arrays, and the sets of columns that are exchanged together."""
         return self._arrays, self._sets
 
     @property
@@ -211,23 +213,23 @@ class CompiledObjective:
 
     def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
               least_gain: float = 0.0) -> int:
-        """Move each entry of some rows once, in place, and keep the residuals up to date; return the moves."""
+        """Move each entry of some rows once, in place, and update the residuals. Return the number of moves."""
         return sweep(self._arrays, residuals, rows, order, columns, least_gain)
 
     def sweep_together(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
                        rng: np.random.Generator) -> int:
-        """Move entries of columns that move together to those of other rows, in place; return the moves."""
+        """Move columns that move together to the entries of other rows, in place. Return the number of moves."""
         moves, movable = 0, np.isin(np.arange(self.d), columns)
         for members, *held in self._together:
             others = rng.integers(len(rows), size=(len(order), OTHERS))
-            # Every other candidate takes over all entries.
+            # Every second candidate takes over all entries.
             seeds = rng.choice(members, size=others.shape)
             seeds[:, ::2] = -1
             moves += sweep_together(self._arrays, residuals, rows, order, others, seeds, movable, members, *held)
         return moves
 
     def leave_empty(self, rows: Codes, residuals: Residuals, columns: Integers, rng: np.random.Generator) -> int:
-        """Let rows in cells of sparse tables that should be empty take over others' entries; return the moves."""
+        """Let rows in sparse tables' cells of target 0 take over other rows' entries; return the number of moves."""
         moves, movable, tables = 0, np.isin(np.arange(self.d), columns), self._arrays.tables
         for t, (members, *held) in self._sparse:
             place = np.full(len(rows), tables.offset[t])
@@ -244,7 +246,8 @@ class CompiledObjective:
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
                  rng: np.random.Generator) -> int:
-        """Exchange entries of a column, or of all that move together, between rows, in place; return the moves."""
+        """Exchange entries between rows, in place, for columns that move together at once; return the number of moves.
+        """
         others = rng.integers(len(rows), size=(len(order), PARTNERS))
         fixed = np.setdiff1d(np.arange(self.d), columns)
         chosen = np.setdiff1d(self._sets.of, self._sets.of[fixed])
@@ -253,16 +256,15 @@ class CompiledObjective:
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
                 most: int = MOST_SWEEPS, least_move: float = 0.0, enough: float = ENOUGH, exchanging: int = 0,
                 smooth: bool = False, progress: Callable[[int, int], None] | None = None) -> FittedRows:
-        """Move the rows, in place, until more would fit the noise.
+        """Move the rows, in place, until further moves would fit noise.
 
-        The rng is of the orders in which rows and columns (by default all) are visited, in ``most`` sweeps at most. A
-        move must gain ``least_move``, as a part of the objective over the number of entries; the descent ends at a
-        misfit of ``enough``, and later if ``smooth`` functions of tables with many cells are to be met. In the first
-        ``exchanging`` sweeps rows exchange entries too. ``progress`` is called with the parts of sweeps made and the
-        most there can be.
+        The rng draws the order of rows and columns (by default all columns). There are at most ``most`` sweeps. A move
+        must gain the fraction ``least_move`` of the objective over the number of entries. The descent ends at a misfit
+        of ``enough``; with ``smooth`` it goes further for tables with many cells. In the first ``exchanging`` sweeps
+        rows exchange entries too. ``progress`` is called with the number of finished parts of sweeps and its limit.
 
-        Cost of a sweep: for each entry one look at each cell of each table of its column, and at each feature of each
-        of its positions. One thread: the same bits on any machine of the same arithmetic.
+        Cost: for each entry, a sweep reads each cell of each table of its column, and each feature of each position. It
+        uses one thread, so machines with the same arithmetic give the same bits.
         """
         moving = np.arange(self.d) if columns is None else np.array(columns, dtype=np.int64)
         residuals, count = self.residuals(rows), max(self.size, 1)
@@ -286,12 +288,12 @@ class CompiledObjective:
             value, parts = self.value(residuals, len(rows)), parts + 1
             if progress is not None:
                 progress(parts, most * PARTS)
-            # Before all rows were visited, those that were may be few.
+            # The gain counts only after all rows were visited once.
             if parts > PARTS and value > (1.0 - least) * before:
                 break
         return FittedRows(rows, value / count, -(-parts // PARTS))
 
 
 def independent_rows(masses: Sequence[Array], m: int, rng: np.random.Generator) -> Codes:
-    """Return m rows (m, d) of independent columns with these probabilities (size,), as evenly as rows allow."""
+    """Return m rows (m, d) of independent columns; frequencies are as near to the masses as whole rows allow."""
     return np.column_stack([rng.permutation(systematic(mass, m, rng)) for mass in masses]).astype(np.int32)

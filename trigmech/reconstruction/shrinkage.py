@@ -1,8 +1,8 @@
-"""Empirical Bayes: the posterior of released moments, before anything is fitted to them.
+"""Empirical Bayes: the posterior of released moments, before the fit.
 
-Noise of known size makes some released numbers worthless, and the numbers themselves show which: columns whose moments
-scatter no more than the noise differ by noise alone, and a pair of columns whose moments deviate from
-independence no more than noise would is better taken as independent. All of it is post-processing.
+The size of the noise is known, and the released numbers themselves show where it hides the truth. If the moments of all
+columns scatter no more than the noise, the columns differ by noise only. If the moments of a pair of columns deviate
+from independence no more than the noise, independence is the better estimate. All of this is post-processing.
 """
 
 import numpy as np
@@ -14,25 +14,26 @@ from trigmech.errors import InputError, shown
 Array = NDArray[np.float64]
 
 FEWEST_COLUMNS = 6
-# Means lie in [-1, 1]. Noise above the second number leaves nothing of them, noise below the first is below the
-# rounding of any fit; and fits square what lies between without overflow.
+# Means lie in [-1, 1]. Noise above the second number hides them completely, and noise below the first is smaller than
+# the rounding of any fit. Numbers between the two can be squared without overflow.
 LEAST_SCALE, WORTHLESS = 1e-12, 1e6
 
 
 def within_reason(means: Array, scales: Array) -> tuple[Array, Array]:
-    """Return released means and deviations between limits that lose nothing about a table and that fits can square.
+    """Return released means and deviations, clipped to limits between which a fit can square them.
 
-    Nothing is supposed of them but that means are finite and deviations positive. Privacy: post-processing.
+    The limits lose no information about a table. Means must be finite, and deviations positive.
     """
     return np.clip(means, -WORTHLESS, WORTHLESS), np.clip(scales, LEAST_SCALE, WORTHLESS)
 
 
 def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
-    """Return posterior means and deviations (p, d) of the columns' moments, each degree's a sample of one normal.
+    """Return posterior means and deviations (p, d) of the columns' moments.
 
-    They are unchanged for fewer than 6 columns, and where deviations are not equal within a row. The estimate is that
-    of James and Stein around the columns' mean (Efron and Morris 1973): for d > 3 its expected sum of squared errors is
-    below that of the means themselves, whatever the true moments are.
+    The moments of one degree are modelled as a sample of one normal distribution. They are unchanged for fewer than 6
+    columns, and for degrees with unequal deviations. The estimate is that of James and Stein around the columns' mean
+    (Efron and Morris 1973). For d > 3 its expected sum of squared errors is below that of the means themselves, for any
+    true moments.
 
     Raises
     ------
@@ -51,22 +52,22 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
     scatter = ((means - centre) ** 2).sum(axis=1, keepdims=True) / (d - 3.0)
     variance = scales**2
     kept = 1.0 - variance / np.maximum(np.maximum(scatter, variance), 1e-300)
-    # Moments that are shrunk to the common centre keep the error of the centre itself.
+    # Moments that are shrunk to the common centre have the centre's error.
     return (np.where(even, centre + kept * (means - centre), means),
             np.where(even, np.sqrt(variance * (kept + (1.0 - kept) / d)), scales))
 
 
 def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, expected: Array,
                         caution: float = 0.5) -> Array:
-    """Return the moments (K,) of several columns, shrunk towards independence set of columns by set of columns.
+    """Return the moments (K,) of several columns, shrunk towards independence for each set of columns.
 
-    The k moments of one set of columns are kept to the fraction 1 - caution k / E of their deviation from independence,
-    at least 0, E the sum of their squared deviations in units of the noise: k on average if there is no dependence.
-    Caution 1 is about James and Stein's positive part. The default is half of it, because the points that are fitted
-    next are a real distribution, which many noisy moments together are not, and that takes off much of the noise too.
+    Let E be the sum of the squared deviations from independence of one set's k moments, in units of the noise. Without
+    dependence E is k on average. The deviations are multiplied by 1 - caution k / E, or by 0 if this is negative. With
+    caution 1 this is about James and Stein's positive part. The default is half of it, because the fit also removes
+    much of the noise: its points are a real distribution, and many noisy moments together are not.
 
-    index (K, d): multi-indices with at least two columns each; only which entries are 0 matters. ``expected`` are the
-    means under independence, as by :func:`independent_means`.
+    ``index`` (K, d) holds multi-indices with at least two columns; only their nonzero places matter. ``expected`` holds
+    the means under independence, from :func:`independent_means`.
 
     Raises
     ------
@@ -90,15 +91,15 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, e
 
 
 def moments_of_columns(places: NDArray[np.int64], means: Array, scales: Array) -> tuple[Array, Array]:
-    """Return means and deviations (p, c) at positions by :meth:`FunctionIndex.alone`; what is not measured is
-    worthless."""
+    """Return means and deviations (p, c) at places from :meth:`FunctionIndex.alone`. Unmeasured moments get much noise.
+    """
     return np.where(places < 0, 0.0, means[places]), np.where(places < 0, WORTHLESS, scales[places])
 
 
 def independent_means(index: NDArray[np.int64], columns: Array) -> Array:
-    """Return the means (K,) of Chebyshev products, by multi-indices (K, d), under independent columns.
+    """Return the means (K,) of Chebyshev products with multi-indices (K, d), for independent columns.
 
-    ``columns`` (p, d) holds the means of T_1, ..., T_p of each column, p at least the largest entry of the index.
+    ``columns`` (p, d) holds the means of T_1, ..., T_p of each column. No entry of the index may exceed p.
     """
     if not len(index):
         return np.empty(0)

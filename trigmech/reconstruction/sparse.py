@@ -1,13 +1,14 @@
-"""Tables of which few cells are occupied: two estimates of a noisy table, and the one that is nearer to the truth.
+"""Sparse tables, with few occupied cells: two estimates of a noisy table, and a choice between them.
 
-Where one column is nearly a function of another, most cells of their table are empty. Shrinking singular values then
-leaves a little in each of them. Under a prior of empty cells and of cells whose frequencies are exponentially
-distributed, with the weights that make the released table most likely, the posterior tells which cells are empty.
+If one column is nearly a function of another, most cells of their table are empty. The shrinkage of singular values
+then leaves a small value in each empty cell. The sparse estimate is the posterior under a prior with empty cells and
+with cells of exponentially distributed frequencies. The prior's weights make the released table most likely.
 
-Which of two estimates is nearer is not known from the data alone, but its expectation is: for an estimate m(y) of a
-table y with normal noise of deviation s, the squared error is on average |y - m(y)|^2 + s^2 (2 div m - N) (Stein 1981),
-with the divergence by one random probe (Girard 1989; Ramani, Blu and Unser 2008). The sparse estimate is taken if it is
-nearer by more than that difference itself can be off, and if most cells are clearly empty.
+The data do not show which of the two estimates is nearer to the truth, but they show it in expectation. Let m(y) be an
+estimate of a table y with N cells and normal noise of deviation s. The expectation of |y - m(y)|^2 + s^2 (2 div m - N)
+is that of the squared error (Stein 1981). One random probe gives the divergence (Girard 1989; Ramani, Blu and Unser
+2008). The sparse estimate is chosen if the difference is clearly above its own error, and if most cells are clearly
+empty.
 """
 
 from dataclasses import dataclass
@@ -20,25 +21,22 @@ from trigmech.reconstruction.dependence import shrunk_table
 
 Array = NDArray[np.float64]
 
-# Rounds by which the prior's weights are found; the probe's length in deviations, and its seed; and the standard errors
-# that a difference of risks must exceed.
+# The number of rounds for the prior's weights; the probe's length in deviations; its seed; and the number of standard
+# errors that a difference of the two errors must exceed.
 ROUNDS, PROBE, SEED, CLEAR = 25, 0.1, 20_140_623, 3.0
 # Most cells must be empty with at least this probability.
 MOSTLY = 0.8
-# Tables of fewer cells are not looked at: what is left in empty ones is little.
+# A smaller table is never sparse, because its empty cells keep little.
 LEAST_CELLS = 64
-# A cell that is taken to be empty is known better than the noise says, but not better than by this part of it.
+# A cell that counts as empty is more certain than the noise, but its deviation is at least this fraction of the noise.
 FIRMEST = 0.03
-# Nothing is larger, in units of the noise, because squares of it would overflow; and nothing is lower.
+# In units of the noise: squares of larger values would overflow; lower values are raised to the second number.
 LARGEST, LOWEST = 1e60, -30.0
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a noisy table is taken to be.
-
-    ``deviation`` (a, b) is how far each entry may be off; ``sparse`` says whether most cells are taken to be empty.
-    """
+    """An estimate of a noisy table: its entries, their deviations (a, b), and whether most cells count as empty."""
 
     table: Array
     deviation: Array
@@ -46,9 +44,9 @@ class Estimate:
 
 
 def estimated(table: Array, expected: Array, noise: float) -> Estimate:
-    """Return the estimate of a noisy table (a, b), of which ``expected`` is known beforehand, that is nearer to it.
+    """Return the better estimate of a noisy table (a, b), which is predicted to be ``expected``.
 
-    The noise's deviation is that of each entry, above 0.
+    ``noise`` is the standard deviation in each entry, above 0.
     """
     def low_rank(values: Array) -> Array:
         return expected + shrunk_table(values - expected, noise)
@@ -77,11 +75,11 @@ def estimated(table: Array, expected: Array, noise: float) -> Estimate:
 
 
 def _components(y: Array) -> tuple[Array, Array]:
-    """Return the logarithms of densities (c, N) of cells by kind, in units of the noise, and their posterior means.
+    """Return the logarithms of the densities (c, N) of cells by kind, and their posterior means, in units of the noise.
 
-    The first kind is empty; of kind k the frequency is exponentially distributed with mean 2^(k - 1).
+    Cells of the first kind are empty. The frequency of kind k is exponentially distributed with mean 2^(k - 1).
     """
-    # What lies further below 0 tells nothing more.
+    # Values further below 0 carry no more information.
     y = np.maximum(y, LOWEST)
     means = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(float(y.max()), 4.0)))) + 1, 1))[:, None]
     at = y - 1.0 / means
@@ -93,7 +91,7 @@ def _components(y: Array) -> tuple[Array, Array]:
 
 
 def _weights(y: Array) -> Array:
-    """Return the weights (c,) of kinds of cells under which y (N,) is most likely, by expectation maximisation."""
+    """Return the weights (c,) of the kinds that make y (N,) most likely, by expectation maximisation."""
     densities, _ = _components(y)
     relative = np.exp(densities - densities.max(axis=0))
     weights = np.full(len(relative), 1.0 / len(relative))
@@ -104,7 +102,7 @@ def _weights(y: Array) -> Array:
 
 
 def _posterior(y: Array, weights: Array) -> tuple[Array, Array]:
-    """Return the mean (N,) of each cell, in units of the noise, and the probability that it is not empty."""
+    """Return the mean (N,) of each cell, in units of the noise, and the probability (N,) that it is occupied."""
     densities, means = _components(y)
     weights = np.pad(weights, (0, max(len(densities) - len(weights), 0)))[: len(densities)]
     own = weights[:, None] * np.exp(densities - densities.max(axis=0))

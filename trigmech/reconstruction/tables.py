@@ -1,4 +1,4 @@
-"""Fits rows to released columns, tables and products."""
+"""The fit of rows to released columns, tables and products."""
 
 import time
 from collections.abc import Sequence
@@ -23,39 +23,35 @@ from trigmech.reconstruction.sparse import Estimate, estimated
 
 Array = NDArray[np.float64]
 
-# How firmly columns keep their own distributions while they move: at most, and for each row of the tables' noise. A
-# move changes a frequency by a row, so where that is more than the noise firm columns would not move at all.
+# The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'
+# noise in rows. A move changes a frequency by one row. If this exceeds the noise, a firm column would never move.
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
-# An interval that should have fewer rows than this is empty, and moves into it cost as if it had so many too many.
+# An interval that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
 EMPTY, FROM_EMPTY = 0.05, 2.0
-# In rows: every deviation is taken to be at least this.
+# The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
 
 
 def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
                       shrunk: bool = True) -> Reconstruction:
-    """Return equally weighted rows that have the released numbers as far as these are not noise.
+    """Return rows of equal weight that agree with the released numbers within their noise.
 
     Parameters
     ----------
     release : Release
-        With any finite numbers.
+        A release with any finite numbers.
     count : int
-        Rows.
+        The number of rows.
     rng : numpy.random.Generator
     shrunk : bool
-        False if tables and products are no noisy ones, but what rows should have.
-
-    Returns
-    -------
-    Reconstruction
+        False: use tables and products as they are, without shrinkage.
 
     Notes
     -----
-    Privacy: post-processing. The start are independent columns with the released distributions; the descent moves
-    entries between positions, of which cells of tables and ranks are functions (:mod:`trigmech.reconstruction.rows`).
-    What the released tables of three columns have beside these rows, and is no noise, is then asked for too. Numbers
-    lie anywhere in the interval of their position, evenly. All rows keep the constraints of the schema
+    Privacy: post-processing. The start has independent columns with the released distributions. The descent moves
+    entries between positions, which determine the cells of tables and the ranks (:mod:`trigmech.reconstruction.rows`).
+    Then the tables of three columns become targets too, where they differ from these rows by more than noise. Numbers
+    lie at random places in the interval of their position. All rows keep the constraints of the schema
     (:mod:`trigmech.reconstruction.constrained`).
     """
     started = time.perf_counter()
@@ -69,7 +65,7 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
 
 
 def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng: np.random.Generator) -> FittedRows:
-    """Return rows of positions that have the targets and keep the constraints; both are of the same positions."""
+    """Return rows of positions that fit the targets and keep the constraints. Both must use the same positions."""
     rows = independent_rows([column.mass for column in targets.release.columns], count, rng)
     if targets.copula is not None:
         targets.copula.arrange(rows, rng)
@@ -83,14 +79,14 @@ def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targe
                rng: np.random.Generator) -> FittedRows:
     fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
     if targets.copula is not None:
-        # Moves between cells ignored the dependence within them.
+        # The moves between cells ignored the dependence within cells.
         targets.copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
     return fitted
 
 
 def _with_triples(fitted: FittedRows, targets: "Targets", constrained: ConstrainedRows,
                   rng: np.random.Generator) -> FittedRows:
-    """Return rows that also have what tables of three columns show beyond what tables of two let them have."""
+    """Return rows that also fit the tables of three columns, where these show more than the tables of two."""
     release, rows = targets.release, fitted.rows
     if not release.triples:
         return fitted
@@ -98,7 +94,7 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     for measured in release.triples:
         query, noise = measured.query, measured.deviation
         held = query.counted(rows[:, list(query.columns)], np.full(len(rows), 1.0)) / len(rows)
-        # Deviations beyond 1 are noise alone, and their squares could overflow.
+        # Deviations beyond 1 are only noise, and their squares could overflow.
         kept = shrunk_beside(np.clip(measured.means, -1.0, 2.0) - held, noise)
         if kept.any():
             for j, cells in zip(query.columns, query.maps, strict=True):
@@ -115,10 +111,9 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
 
 
 def strengths_of(release: Release) -> tuple[Array, Array]:
-    """Return how the columns of each released table (t,) depend on each other, after noise is shrunk away.
+    """Return the dependence in each released table (t,) after shrinkage: its total variation from independence.
 
-    Returns the total variation from independence, and the number of occupied cells, infinite for tables that are not
-    sparse.
+    Also return the number of occupied cells of each table, which is infinite for tables that are not sparse.
     """
     pairs = Targets(release).pairs
     return (np.array([0.5 * np.abs(pair.table - expected).sum()
@@ -127,7 +122,7 @@ def strengths_of(release: Release) -> tuple[Array, Array]:
 
 
 def independent(release: Release) -> tuple[list[Array], Array]:
-    """Return what tables and products (K,) would be if the columns were independent."""
+    """Return the tables and products (K,) of independent columns."""
     cells = Cells(release)
     tables = [np.outer(*cells.of(table)) for table in release.tables]
     if release.products is None:
@@ -139,9 +134,9 @@ def independent(release: Release) -> tuple[list[Array], Array]:
 
 
 def cells_of_columns(release: Release) -> dict[int, NDArray[np.int64]]:
-    """Return the cell of each position of each column that is in a table of two columns, or in products of contrasts.
+    """Return the cell of each position, for each column in a table of two columns or in products of contrasts.
 
-    If its tables have different cells, those of the table that has the most.
+    If a column has different cells in its tables, the table with the most cells counts.
     """
     found: dict[int, NDArray[np.int64]] = {}
     for measured in release.tables:
@@ -154,7 +149,7 @@ def cells_of_columns(release: Release) -> dict[int, NDArray[np.int64]]:
 
 
 def copula_of(release: Release) -> Copula | None:
-    """Return the normal copula that released directions imply, or else products; None if noise alone explains them."""
+    """Return the normal copula from released directions, or from products. None if noise alone explains them."""
     if release.directions is not None:
         return Copula.by_directions(release.columns, release.directions)
     if release.products is None:
@@ -165,19 +160,19 @@ def copula_of(release: Release) -> Copula | None:
 
 
 class Cells:
-    """The released frequencies of the cells of columns, each found once."""
+    """The released frequencies of the cells of columns, each computed once."""
 
     def __init__(self, release: Release) -> None:
         self._columns = release.columns
         self._known: dict[tuple[int, int], Array] = {}
 
     def of(self, table: Measurement[Marginal]) -> list[Array]:
-        """Return those of each column of a table."""
+        """Return the frequencies of the cells of each column of a table."""
         query = table.query
         return [self.sums(j, cells) for j, cells in zip(query.columns, query.maps, strict=True)]
 
     def sums(self, column: int, cells: NDArray[np.int64]) -> Array:
-        """Return those of a column's cells."""
+        """Return the frequencies of a column's cells."""
         key = column, id(cells)
         if key not in self._known:
             self._known[key] = np.bincount(cells, weights=self._columns[column].mass).astype(np.float64)
@@ -186,10 +181,9 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A table (a, b) of two columns that rows should have, by the cell of each position of both.
+    """A target table (a, b) of two columns, with the cell of each position of both.
 
-    The deviation (a, b), or the same for all, says how far each entry may be wrong; ``sparse`` that most entries are
-    taken to be empty.
+    The deviation (a, b) of each entry can also be a single number. In a ``sparse`` table most entries count as empty.
     """
 
     columns: tuple[int, int]
@@ -206,19 +200,19 @@ class Pair:
 
 
 class Targets:
-    """The targets that the released numbers give after noise is shrunk away.
+    """The targets of the fit: released numbers after shrinkage.
 
     Parameters
     ----------
     release : Release
     shrunk : bool
-        False to take tables and products as they are.
+        False: use tables and products without shrinkage.
 
     Attributes
     ----------
     release : Release
     pairs : list of Pair
-        Tables, as measured or as products of contrasts tell.
+        The measured tables, or the tables that products of contrasts give.
     products : ndarray (K,)
     dependent : bool
         Whether any table or product is above the noise.
@@ -251,7 +245,7 @@ class Targets:
             self._decode(measured, self.products - products)
 
     def _decode(self, measured: Measurement[Products], deviation: Array) -> None:
-        """Add the tables that products of contrasts are, and the deviations of the noise in their entries."""
+        """Add the tables that products of contrasts give, with the deviations of their entries."""
         query, cells, start = measured.query, Cells(self.release), 0
         for j, h in query.pairs.tolist():
             own = [cells.sums(c, query.maps[c]) for c in (j, h)]
@@ -263,11 +257,12 @@ class Targets:
                                    measured.deviation * noise))
             start += shape[0] * shape[1]
 
-    def beside(self, columns: Sequence[ReleasedColumn], tables: Sequence[Array], part: float) -> "Targets":
-        """Return targets for a part of the rows: of the same positions, no products, and with so much more noise."""
+    def beside(self, columns: Sequence[ReleasedColumn], tables: Sequence[Array],
+               deviations: Sequence[float | Array]) -> "Targets":
+        """Return other targets of the same positions: for columns and tables, but not for products."""
         made = copy(self)
-        made.pairs = [replace(pair, table=table, deviation=pair.deviation / part)
-                      for pair, table in zip(self.pairs, tables, strict=True)]
+        made.pairs = [replace(pair, table=table, deviation=deviation)
+                      for pair, table, deviation in zip(self.pairs, tables, deviations, strict=True)]
         made.products = np.zeros(0)
         made.release = replace(self.release, columns=tuple(columns), measurements=tuple(
             each for each in self.release.measurements if not isinstance(each.query, Products)))
@@ -275,7 +270,7 @@ class Targets:
 
     @property
     def flat(self) -> Array:
-        """In the order of the release's means, of which the columns' own and those of three columns are as released."""
+        """The targets in the order of the release's means. Columns and tables of three keep their released values."""
         tables, found = iter(self.pairs), []
         for each in self.release.known:
             if isinstance(each.query, Products):
@@ -286,13 +281,16 @@ class Targets:
                 found.append(each.means.ravel())
         return np.concatenate([np.zeros(0), *found])
 
-    def objective(self, count: int) -> RowObjective:
-        """Return what ``count`` rows should have; no deviation is taken to be finer than half a row."""
+    def objective(self, count: int, features: Sequence[Array] | None = None) -> RowObjective:
+        """Return the objective for ``count`` rows. Every deviation is at least half a row.
+
+        If the targets have no products, the caller can ask for products of other ``features`` of the positions.
+        """
         columns, measured = self.release.columns, self.release.products
         least, products = LEAST / count, len(self.products) > 0
         by_products = measured is not None and products and not measured.query.contrasted
         asked = RowObjective([len(column.mass) for column in columns],
-                             measured.query.features if measured is not None and by_products else None)
+                             measured.query.features if measured is not None and by_products else features)
         maps: dict[tuple[int, int], int] = {}
         for pair in self.pairs:
             for j, cells in zip(pair.columns, pair.maps, strict=True):
@@ -302,14 +300,14 @@ class Targets:
             asked.table([maps[j, id(cells)] for j, cells in zip(pair.columns, pair.maps, strict=True)], pair.table,
                         1.0 / np.maximum(pair.deviation, least) ** 2, sparse=pair.sparse)
         noise = np.maximum([np.max(pair.deviation) for pair in self.pairs], least)
-        # As much weight as all tables of the column together: their gain must not cost the column itself.
+        # A column gets as much weight as all its tables together, so that their fit does not spoil the column.
         if self.pairs:
             held = np.array([pair.columns for pair in self.pairs])
             for j, column in enumerate(columns):
                 own = noise[(held == j).any(axis=1)]
                 firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
                 own = np.minimum(own, max(column.deviation, least))
-                # A row in an empty interval is worse than a row too many elsewhere, so it costs more.
+                # A row in an empty interval is worse than one more row elsewhere, so it costs more.
                 k, wanted = len(column.partition.indicators), column.mass.copy()
                 wanted[k:][count * wanted[k:] < EMPTY] -= FROM_EMPTY / count
                 asked.frequencies(j, wanted, float((firmness / own**2).sum()))

@@ -33,7 +33,7 @@ def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, C
     for names in connected([each.columns for each in constraints]):
         tables = {each: (each.columns, allowed(each, positions))
                   for each in constraints if names.issuperset(each.columns)}
-        found = combination(list(tables.values()))
+        found = combination(list(tables.values()), STEPS)
         if found:
             continue
         for each in tuple(tables):

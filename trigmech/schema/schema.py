@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trigmech._deprecated import deprecated
 from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError, shown
@@ -137,8 +138,9 @@ class Schema:
         return self.domain.d
 
     @property
+    @deprecated("Schema.layout", since="0.2", removed_in="0.4", instead="Schema.domain")
     def layout(self) -> Domain:
-        """The same as ``domain``, by its older name."""
+        """The same as ``domain``, by its older name, which is deprecated since 0.2."""
         return self.domain
 
     @property
@@ -152,22 +154,21 @@ class Schema:
         Parameters
         ----------
         bounds : mapping of str to (lower, upper)
-            Released by a private step; public from now on.
+            The bounds that a private step released; they are public from now on.
 
-        Raises
-        ------
-        InputError
-            If a name is not that of a column with private bounds, or the bounds break a rule of Column.
+        Raises an InputError if a column has no private bounds, or the bounds break a rule of Column.
         """
-        strange = sorted(set(bounds) - set(self.private_bounds))
+        return self._with("bounds", self.private_bounds, {
+            name: {"lower": lower, "upper": upper} for name, (lower, upper) in bounds.items()})
+
+    def _with(self, what: str, private: tuple[str, ...], found: Mapping[str, Mapping[str, Any]]) -> "Schema":
+        """Return the schema with further options of columns whose bounds or categories were private."""
+        strange = sorted(set(found) - set(private))
         if strange:
-            raise InputError(f"there is no column with private bounds of the name(s) {', '.join(map(repr, strange))}")
-        columns = []
-        for column in self.columns:
-            if column.name in bounds:
-                lower, upper = bounds[column.name]
-                column = replace(column, lower=lower, upper=upper, private_bounds=False)
-            columns.append(column)
+            raise InputError(f"there is no column with private {what} of the name(s) {', '.join(map(repr, strange))}")
+        public: dict[str, Any] = {f"private_{what}": False}
+        columns = [replace(column, **found[column.name], **public) if column.name in found else column
+                   for column in self.columns]
         return Schema(columns, self.constraints, self.person, self.derived)
 
     def holds(self, table: Any) -> Truth:
@@ -176,12 +177,8 @@ class Schema:
         Parameters
         ----------
         table : dataframe, array_like (m, d), or mapping of str to ndarray or masked array (m,)
-            As in :meth:`to_cube`, but nothing is clipped; or what :meth:`decode` returns.
-
-        Returns
-        -------
-        ndarray (m,) of bool
-            As private as the table.
+            A table as in :meth:`to_cube`, but nothing is clipped; or the result of :meth:`decode`. The answer (m,) is
+            private if the table is.
 
         Raises
         ------
@@ -214,23 +211,12 @@ class Schema:
             The categories that a private step released; they are public from now on. Each column gets them, sorted, and
             then ``other``. If no category was found, the column gets ``other`` and one more category that no row has.
 
-        Raises
-        ------
-        InputError
-            If a name is not that of a column with private categories, or they break a rule of Column.
+        Raises an InputError if a column has no private categories, or they break a rule of Column.
         """
-        strange = sorted(set(found) - set(self.private_categories))
-        if strange:
-            raise InputError(f"there is no column with private categories of the name(s) "
-                             f"{', '.join(map(repr, strange))}")
-        columns = []
-        for column in self.columns:
-            if column.name in found:
-                categories = (*sorted(found[column.name]), *column.none_found[:1])
-                column = replace(column, categories=categories if len(categories) > 1 else column.none_found,
-                                 private_categories=False)
-            columns.append(column)
-        return Schema(columns, self.constraints, self.person, self.derived)
+        absent = {column.name: column.none_found for column in self.columns}
+        listed = {name: (*sorted(categories), *absent.get(name, ())[:1]) for name, categories in found.items()}
+        return self._with("categories", self.private_categories, {
+            name: {"categories": each if len(each) > 1 else absent.get(name)} for name, each in listed.items()})
 
     def to_cube(self, table: Any) -> Matrix:
         """Return the table as points of the cube.
@@ -238,17 +224,16 @@ class Schema:
         Parameters
         ----------
         table : dataframe or array_like (n, d), private
-            A dataframe of pandas, polars, pyarrow or another library that narwhals supports; its columns are found by
-            name and can be in any order. A lazy frame (of polars, or a relation of DuckDB) or a record batch, stream
-            (anything with ``__arrow_c_stream__``), dataset or scanner of Arrow is read into memory. Or an array, or a
-            list of rows, with the columns in the schema's order: of numbers, or of objects, text or times for columns
-            that are not plain numbers. The meaning of a cell depends only on the cell and its column's type.
+            A dataframe of pandas, polars, pyarrow or another library that narwhals supports. Its columns are found by
+            name, in any order. A lazy frame (of polars, or a relation of DuckDB) or a record batch, stream (anything
+            with ``__arrow_c_stream__``), dataset or scanner of Arrow is read into memory. An array or a list of rows
+            has the columns in the schema's order. The meaning of a cell depends only on the cell and its column's type.
 
         Returns
         -------
         ndarray (n, D), private
-            Entries in [-1, 1] that fit ``domain``. A value outside its column's bounds, also an infinite one, is
-            clipped to the nearer bound, so the bounds limit the effect of one person's value on the result.
+            Entries in [-1, 1] that fit ``domain``. A value outside its column's bounds is clipped to the nearer bound,
+            so the bounds limit the effect of one person's value on the result.
 
         Raises
         ------
@@ -275,17 +260,9 @@ class Schema:
         return out
 
     def from_cube(self, points: Matrix) -> Matrix:
-        """Return points of the cube in the columns' own units, rounded where a column's kind asks for it.
+        """Return points (m, D) of the cube as an array (m, d) in the columns' own units, with NaN for missing values.
 
-        Parameters
-        ----------
-        points : array_like (m, D)
-            Entries in [-1, 1]; the result is clipped to the bounds.
-
-        Returns
-        -------
-        ndarray (m, d)
-            NaN where a value is missing.
+        Values are clipped to the bounds, and rounded if the column's kind requires it.
 
         Raises
         ------
@@ -314,16 +291,16 @@ class Schema:
         Parameters
         ----------
         points : array_like (m, D)
-            Entries in [-1, 1], or anything else: numbers are clipped to the bounds, of categories the largest counts.
+            Numbers are clipped to the bounds. The category with the largest entry counts.
         names : collection of str, optional
             The columns to return. Default: all.
 
         Returns
         -------
         dict of str to ndarray or masked array (m,)
-            By name, in order; masked, where missing, if the column keeps missing values. Floats of continuous
-            columns; int64 of integer columns, and of binary columns with integers; the categories themselves, strings
-            as objects; datetime64 of days or seconds. :func:`trigmech.tables.frames.like` makes dataframes of them.
+            By name, in order. If the column keeps missing values, they are masked. Continuous columns give floats;
+            integer columns, and binary ones with integers, int64; others datetime64, or the categories themselves, with
+            strings as objects. :func:`trigmech.tables.frames.like` makes dataframes of them.
 
         Raises
         ------
@@ -342,18 +319,10 @@ class Schema:
         return self.completion.order
 
     def completed(self, values: Mapping[str, Values]) -> dict[str, Values]:
-        """Return the values of all columns with those of derived ones, in order.
+        """Return the values (m,) of all columns, with those of derived ones, in order; see :meth:`decode`.
 
-        Parameters
-        ----------
-        values : mapping of str to ndarray or masked array (m,)
-            As :meth:`decode` returns them.
-
-        Returns
-        -------
-        dict of str to ndarray or masked array (m,)
-            Derived numbers are int64 if they are whole, otherwise floats; missing where a value that they need is, or
-            where a public table has no such row.
+        Derived numbers are int64 if they are whole, otherwise floats. They are missing if a value that they need is
+        missing, or if a public table has no such row.
         """
         return self.completion.completed(values)
 
@@ -374,8 +343,7 @@ class Schema:
     def from_dict(cls, plain: Any) -> "Schema":
         """Return the schema of :meth:`to_dict`.
 
-        Datetime columns without a resolution, as in releases that were saved before there was one, are of days if their
-        bounds are dates, else of seconds.
+        Releases of 0.1 have datetime columns without a resolution: it is days if the bounds are dates, else seconds.
 
         Raises
         ------

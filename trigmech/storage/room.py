@@ -1,20 +1,16 @@
-"""Whether files have room for all that a design lets a run release: asked before the charge, for later it is too late.
+"""A check before the charge that files have room for everything that a run can release.
 
-The size of a release depends on the numbers that its first rounds release, so bounds are taken here, not sizes. Only
-designs of some thousand columns, of texts by the megabyte, or of points by the hundred million come near them.
+The size of a release depends on the numbers that its first rounds release. So this check uses upper bounds. Only
+designs with some thousand columns, megabytes of text, or a hundred million points come near the limits.
 """
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from trigmech.errors import InputError
 from trigmech.functions.features import Features
-from trigmech.planning.contrasted import MOST_CONTRASTED, MOST_PRODUCTS
-from trigmech.planning.dependence import MOST_ENTRIES
-from trigmech.planning.selection import MOST_FINE_ENTRIES, MOST_PLACES, MOST_TRIPLES
-from trigmech.planning.tables import MOST_FINER, TableDesign
+from trigmech.planning.tables import Largest
 from trigmech.privacy.budget import Charge
 from trigmech.queries.functions import Functions
 from trigmech.schema.column import Column
@@ -23,28 +19,24 @@ from trigmech.schema.schema import Schema
 from trigmech.storage import archive, measurements_file, rounds_file
 
 NUMBER = 8
-# Bytes of a number in a rounds file, with the separator; and of a category in a manifest, where a byte can become an
-# escape of six letters.
+# The bytes of a number in a rounds file, with the separator; and the bytes of a category in a manifest, where one byte
+# can become an escape of six letters.
 NUMBER_IN_WORDS, CATEGORY_IN_WORDS = 26, 6 * LONGEST_KEY + 4
-# All the rest of a manifest is far shorter.
+# A bound on the rest of a manifest.
 BESIDE = 2**16
-# Arrays of a number for each position: edges, values, masses, cells; of the look, of the closer one, of the columns.
+# The number of arrays with one number for each position: edges, values, masses and cells of each round.
 OF_POSITIONS = 9
 
 
 def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points: int, found: int = 0) -> None:
-    """Raise an InputError if a file might not hold what a run releases, or could not be read again.
+    """Raise an InputError if a file might not hold a run's release, or could not be read again.
 
     Parameters
     ----------
-    schema : Schema
-    charges : sequence of Charge
     measured : TableDesign, or another design
-        For another design, the functions that it names are counted.
-    points : int
-        How many are made at most.
-    found : int
-        How many categories are found at most.
+        Its property ``largest`` bounds the release, if it has one. The functions that it names are counted too.
+    points, found : int
+        The largest number of points, and of categories that a private step finds.
 
     Notes
     -----
@@ -56,9 +48,8 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
                          f"there is room for {archive.MAX_MANIFEST}. Give shorter or fewer categories, or smaller "
                          "tables for lookup")
     D = schema.domain.d
-    released, size = 0, 0
-    if isinstance(measured, TableDesign):
-        released, size = _of_tables(measured)
+    largest: Largest = getattr(measured, "largest", Largest(0, 0, 0, 0))
+    released, size = largest.released, bytes_of(largest)
     for features in _functions(measured):
         degrees = int(features.basis.index.max(axis=0, initial=0).sum())
         if degrees > measurements_file.MOST_DEGREES:
@@ -74,7 +65,8 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
 
 
 def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:
-    """Return how many bytes the schema and the charges are in a manifest, once it is sure that they can be read."""
+    """Return the bytes of the schema and the charges in a manifest. Raise an InputError if they cannot be read again.
+    """
     plain = schema.to_dict()
     try:
         text = json.dumps([plain, [charge.to_dict() for charge in charges]], allow_nan=False)
@@ -95,24 +87,6 @@ def _functions(measured: Any) -> list[Features]:
     return list({id(each): each for each in sets if isinstance(each, Features)}.values())
 
 
-def _of_tables(design: TableDesign) -> tuple[int, int]:
-    """Return how many numbers a table's design releases at most, and how many bytes they take with what they are of."""
-    d = len(design.partitions)
-    numbers = sum(partition.value is not None for partition in design.partitions)
-    positions = sum(partition.size for partition in design.partitions) + (MOST_FINER if design.closer else 0)
-    released, scores, sets = positions, 0, 0
-    if design.dependence is not None and design.dependence.law == "linf":
-        released += max(MOST_PRODUCTS, math.comb(d, 2))
-        scores, sets = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
-    elif design.dependence is not None:
-        # Directions are products for all pairs, of a score of each column.
-        pairs = math.comb(numbers if design.scores else d, 2) if design.products else 0
-        # Where all entries would be too many, tables have two cells a column.
-        released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * max(design.scores, 1) ** 2
-        scores, sets = max(design.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
-    if design.selected is not None:
-        # Tables of three columns have up to three cells for each column if they would be too many.
-        released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES
-        # Beside one map of each column: others for tables of three, and those of finer tables of two.
-        sets += 4 * MOST_TRIPLES + MOST_PLACES + 2 * MOST_FINE_ENTRIES
-    return released, NUMBER * (positions * (OF_POSITIONS + scores) + sets)
+def bytes_of(largest: Largest) -> int:
+    """Return the bytes of the arrays that describe the positions, cells and scores of a release."""
+    return NUMBER * (largest.positions * (OF_POSITIONS + largest.scores) + largest.places)

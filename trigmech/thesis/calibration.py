@@ -1,34 +1,35 @@
-"""Noise scales of the thesis's mechanisms: as printed, and as proved.
+"""Noise scales of the thesis's mechanisms: the printed ones, and the proved ones.
 
-They are made from public numbers alone: n, d, the basis, the budget.
+They use only public numbers: n, d, the basis, the budget.
 
-This module proves, for the *rigorous* scales, with n rows, replace-one neighbours and public n:
+This module proves the *rigorous* scales, for n rows, replace-one neighbours and public n:
 
-Basis means. Sensitivities are those of `sensitivity`. Pure: Laplace of scale S_1 / (n epsilon_b). Approximate:
-Gaussian of standard deviation S_2 / (n mu_b).
+Basis means. Sensitivities are those of `sensitivity`. Pure: Laplace noise of scale S_1 / (n epsilon_b). Approximate:
+Gaussian noise of standard deviation S_2 / (n mu_b).
 
 Mean. |x - x'|_1 <= 2d and |x - x'|_2 <= 2 sqrt(d), attained at opposite corners.
 
 Axes (private subspace iteration). The iteration multiplies by the second moment about the public centre of the cube,
-M = (1/n) sum x x^T, and the released mean is subtracted afterwards, because M moves less than the covariance:
-M(D) - M(D') = (x x^T - y y^T)/n =: E/n. E has rank at most 2 with eigenvalues of either sign at most max(|x|^2, |y|^2)
-<= d, so its spectral norm is at most d and its Frobenius norm at most sqrt(2) d (attained by orthogonal corners, for
-even d). For X with k orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) = sqrt(min(k, 2)) d, and entrywise
-|E X|_1 <= sqrt(d k) |E X|_F. Given all earlier outputs X is fixed, so adaptive composition over the iterations applies.
+M = (1/n) sum x x^T, and subtracts the released mean afterwards, because M moves less than the covariance:
+M(D) - M(D') = (x x^T - y y^T)/n =: E/n. E has rank at most 2. Its eigenvalues of either sign are at most
+max(|x|^2, |y|^2) <= d. So its spectral norm is at most d, and its Frobenius norm at most sqrt(2) d (attained by
+orthogonal corners, for even d). For X with k orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) =
+sqrt(min(k, 2)) d, and entrywise |E X|_1 <= sqrt(d k) |E X|_F. Given all earlier outputs, X is fixed. So adaptive
+composition over the iterations applies.
 
-Rounding is added as in :mod:`trigmech.queries.functions`: a product of M, or of the covariance (whose entries combine
-three means), and X, itself computed with d additions an entry, moves by at most 3 d `rounding` + 2.02
-d^2 sqrt(k) u more in Frobenius norm.
+Rounding is added as in :mod:`trigmech.queries.functions`. Take a product of X with M, or with the covariance, whose
+entries combine three means; each entry of the product takes d additions. In Frobenius norm it moves by at most
+3 d `rounding` + 2.02 d^2 sqrt(k) u more.
 
-Together. Pure: epsilons add up. Approximate: all steps are Gaussian, mu^2 adds up (Dong, Roth and Su 2022), and mu is
-the largest value whose mu-GDP implies (epsilon, delta), less one part in a million; no bound is lost on the way.
+Together. Pure: epsilons add up. Approximate: all steps are Gaussian, and mu^2 adds up (Dong, Roth and Su 2022). mu is
+the largest value whose mu-GDP implies (epsilon, delta), less one part in a million. No other slack is added.
 
-What can be proved of the *published* scales is computed by the ledger from these facts: each basis mean moves by at
-most 2/n, not 1/n (so K - 1 coordinates "each" 2/n, or S_1 where epsilon is pure); the mean's scale 6d/(n epsilon) is
-right; and the covariance moves by at most 4 d (n-1)/n^2 in spectral and sqrt(2) times that in Frobenius norm, by the
-identity A(D) - A(D') = ((n-1)/n^2) [(x-m)(x-m)^T - (y-m)(y-m)^T], m the mean of the other rows, |x - m| <= 2 sqrt(d).
-The printed rho is computed at the *noisy* mean and may lie below the true sensitivity; its least possible value, at
-mean 0, is what the proof has to work with, and that is the charge's `floor`.
+For the *published* scales, the ledger computes the proved cost from these facts. Each basis mean moves by at most 2/n,
+not 1/n. So there are K - 1 coordinates with "each" 2/n, or S_1 if epsilon is pure. The mean's scale 6d/(n epsilon) is
+right. The covariance moves by at most 4 d (n-1)/n^2 in spectral norm and sqrt(2) times as much in Frobenius norm, by
+the identity A(D) - A(D') = ((n-1)/n^2) [(x-m)(x-m)^T - (y-m)(y-m)^T], where m is the mean of the other rows and
+|x - m| <= 2 sqrt(d). The printed rho is computed at the *noisy* mean, and may be below the true sensitivity. So the
+proof uses its least possible value, at mean 0, which is the charge's `floor`.
 
 References
 ----------
@@ -55,16 +56,16 @@ _MEANS_PROOF = "chebyshev-means"
 
 @dataclass(frozen=True)
 class NoiseScales:
-    """The charges of one run, made from public numbers.
+    """The charges of one run, from public numbers.
 
     Parameters
     ----------
     means : Charge
-        For the basis means.
+        The charge for the basis means.
     mean : Charge, optional
-        For the mean of the rows; None without axes.
+        The charge for the mean of the rows; None without axes.
     axes : callable, optional
-        From the norm of the released mean to the charge for the axes: the published scale depends on it.
+        Maps the norm of the released mean to the charge for the axes, because the published scale depends on it.
     """
 
     means: Charge
@@ -73,27 +74,23 @@ class NoiseScales:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """All charges, as known before the first draw; the charge for the axes has its least possible scale."""
+        """All charges, as known before the first draw. The charge for the axes has its least possible scale."""
         return (self.means, *([] if self.mean is None else [self.mean]),
                 *([] if self.axes is None else [self.axes(0.0)]))
 
 
 def noise_scales(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration, approximate: bool,
                  rank: int = 0, iterations: int = 0) -> NoiseScales:
-    """Return the noise scales of a thesis mechanism.
+    """Return the noise scales of a thesis mechanism for n rows.
 
     Parameters
     ----------
-    basis : ChebyshevBasis
-    n : int
-        Rows, at least 2.
     budget : Budget
-        The budget of the whole run. With axes, each of the three steps has a third of epsilon (or of mu^2).
-    calibration : {"published", "rigorous"}
+        The budget of the whole run. With axes, each of the three steps gets a third of epsilon (or of mu^2).
     approximate : bool
         False for the pure mechanisms (algorithms 4, 7, 9), which spend no delta; True for 5, 6, 10.
     rank, iterations : int
-        Of the private subspace iteration; rank 0: no such iteration.
+        The rank and the steps of the private subspace iteration. Rank 0: no such iteration.
 
     Raises
     ------
@@ -177,22 +174,22 @@ def _degree(basis: ChebyshevBasis) -> int:
 
 
 def _means_sensitivity(basis: ChebyshevBasis, n: int, p: Literal[1, 2]) -> float:
-    """Return the sensitivity of the computed basis means in L1 or L2; exactly 0 if nothing can move."""
+    """Return the sensitivity of the computed basis means in L1 or L2. It is exactly 0 for the constant alone."""
     moving = basis.K - (basis.constant is not None)
     exact = basis.l1_sensitivity(n) if p == 1 else basis.l2_sensitivity(n)
     return exact + moving ** (1.0 / p) * rounding(n, _degree(basis))
 
 
 def _product_sensitivity(exact: float, d: int, n: int, rank: int) -> float:
-    """Return the sensitivity, in Frobenius norm, of a computed product of a (d, d) moment and k unit columns."""
+    """Return the sensitivity, in Frobenius norm, of a computed product of a (d, d) moment matrix and k unit columns."""
     return exact + 3 * d * rounding(n, 2) + 2.02 * d**2 * math.sqrt(rank) * 2.0**-53
 
 
 def published_rho(d: int, n: int, norm: float) -> float:
     """Return c(n, d, norm) of the thesis's (2.10), with p as printed there.
 
-    The thesis proves it for the norm of the exact mean; algorithms 6 and 7 put in that of a noisy one, which proves
-    nothing when that is smaller. (The printed p is off by 1/n^2; the slip cancels to leading order.)
+    The thesis proves it for the norm of the exact mean. Algorithms 6 and 7 use the norm of a noisy mean; the proof
+    fails if this norm is smaller. (The printed p has an error of 1/n^2, which cancels to leading order.)
     """
     p = 1 / n + (n - 1) ** 2 / n**2
     root = math.sqrt(d)
@@ -200,7 +197,7 @@ def published_rho(d: int, n: int, norm: float) -> float:
 
 
 def covariance_sensitivity(d: int, n: int) -> float:
-    """Return 4 d (n-1)/n^2: the sensitivity of the covariance of n points of the cube, in spectral norm."""
+    """Return 4 d (n-1)/n^2, the sensitivity of the covariance of n points of the cube in spectral norm."""
     return 4 * d * (n - 1) / n**2
 
 

@@ -1,4 +1,4 @@
-"""Candidate points, made from released numbers alone: where a fit may put its weights, or even ones without a fit."""
+"""Candidate points from released numbers, for the weights of a fit; and equal weights without a fit."""
 
 import math
 import time
@@ -23,12 +23,12 @@ POINTS_AT_A_TIME = 256
 def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.Generator, *, draw: Draw = "uniform",
                      eigenvalues: Eigenvalues = "rayleigh", background: float = 0.0,
                      grid: int | None = None) -> NDArray[np.float64]:
-    """Return points of the ellipsoid round the released mean, in the cube.
+    """Return points (count, d) of the ellipsoid around the released mean, clipped to the cube.
 
     Parameters
     ----------
     release : Release
-        With mean and axes.
+        A release with mean and axes.
     count : int
         Number of points.
     scale : float
@@ -37,17 +37,12 @@ def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.
     draw : {"uniform", "published"}
         See :meth:`trigmech.thesis.ellipsoid.Ellipsoid.draw`.
     eigenvalues : {"norm", "rayleigh"}
-        See :meth:`trigmech.measurement.released.Axes.eigenvalues`. No variance of a cube's points exceeds d, so larger
-        estimates are cut to d ("rayleigh" only: the thesis does not).
+        See :meth:`trigmech.measurement.released.Axes.eigenvalues`. A variance in the cube is at most d. So "rayleigh"
+        cuts larger estimates to d; the thesis does not.
     background : float
-        Fraction of the points, in [0, 1], drawn uniformly from the cube instead: a fit on an ellipsoid that noise has
-        spoilt can still fall back on them.
+        Fraction of the points, in [0, 1], that are uniform in the cube. A fit needs them if noise spoils the ellipsoid.
     grid : int, optional
-        Round to A^d with this N. Points outside the cube are clipped to it in any case.
-
-    Returns
-    -------
-    ndarray (count, d)
+        Round to A^d with this N.
 
     Notes
     -----
@@ -73,8 +68,8 @@ def even_fit(basis: ChebyshevBasis, points: NDArray[np.float64] | Grid, target: 
              max_weight: float | None, levels: int | None) -> Fit:
     """Return equal weights on at most some thousand candidates, evenly spread, for use when a program fails.
 
-    Arguments are as for :func:`trigmech.reconstruction.l1.fit_l1`, with max_weight at least 1/m. The status is "not
-    solved", and the gap is the objective, for no objective is below 0. Privacy: post-processing.
+    Arguments are those of :func:`trigmech.reconstruction.l1.fit_l1`, with max_weight at least 1/m. The status is "not
+    solved". The gap is the objective, because all objectives are at least 0. Privacy: post-processing.
     """
     started, m = time.perf_counter(), len(points)
     count = min(m, max(EVEN_POINTS, math.ceil(1.0 / (max_weight or 1.0))))

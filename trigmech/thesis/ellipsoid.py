@@ -1,4 +1,4 @@
-"""Points of an ellipsoid: uniformly, and as the thesis's algorithm 8 draws them."""
+"""Random points of an ellipsoid: uniform ones, and those of the thesis's algorithm 8."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -29,7 +29,7 @@ class Ellipsoid:
     radii: NDArray[np.float64]
 
     def draw(self, size: int, rng: np.random.Generator, how: Draw = "uniform") -> NDArray[np.float64]:
-        """Return points of the ellipsoid.
+        """Return points (size, d) of the ellipsoid.
 
         Parameters
         ----------
@@ -37,20 +37,15 @@ class Ellipsoid:
             Number of points.
         rng : numpy.random.Generator
         how : {"uniform", "published"}
-            "uniform": uniform in volume, g/|g| U^(1/k) with normal g. "published": the radius of algorithm 8, which
-            is the same distribution, and its angles, uniform in [0, pi] and the last in [0, 2 pi], which is not: the
-            first axes get too much of the variance. (Algorithm 8 draws k angles where R^k has k - 1; the last k - 1 are
-            used. In one dimension the single angle is a random sign.)
-
-        Returns
-        -------
-        ndarray (size, d)
+            "uniform": uniform in volume, g/|g| U^(1/k) with normal g. "published": the radius and angles of algorithm
+            8. This radius has the same distribution. The angles are uniform in [0, pi], and the last in [0, 2 pi]; so
+            the first axes get too much of the variance. (R^k has k - 1 angles, but algorithm 8 draws k. The last k - 1
+            are used. In one dimension the single angle is a random sign.)
 
         Notes
         -----
-        Privacy: post-processing of released axes.
-        Uniform points vary by radius^2/(k+2) along each axis, so semi-axes of sqrt(k+2) standard deviations match a
-        covariance.
+        Privacy: post-processing of released axes. The variance of uniform points along an axis is radius^2/(k+2). So
+        semi-axes of sqrt(k+2) standard deviations match a covariance.
 
         References
         ----------
@@ -70,7 +65,7 @@ class Ellipsoid:
 
 
 def _from_angles(angles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the points of the unit sphere of R^k at polar angles (size, k), of which the first is left out."""
+    """Return the points of the unit sphere of R^k at polar angles (size, k), without the first angle."""
     size, k = angles.shape
     if k == 1:
         return np.where(angles < np.pi / 2, 1.0, -1.0)

@@ -30,9 +30,9 @@ from trigmech.thesis.sizes import Sizes
 Array = NDArray[np.float64]
 Size = int | Literal["formula"]
 
-# No mean is beyond 1; semi-axes of a cube need not be longer.
+# Targets are clipped to the first number, because all means lie in [-1, 1]. The largest allowed kappa is the second.
 LARGEST_TARGET, LARGEST_SCALE = 1e3, 1e6
-# Most entries of the candidates, and of the first linear program: 1.6 GB.
+# The most entries of the candidates, and of the first linear program: 1.6 GB.
 MOST_ENTRIES = 200_000_000
 
 
@@ -45,13 +45,13 @@ class ThesisDesign:
     features : Features
     scales : NoiseScales
     grid : int, optional
-        N: rows are rounded to A^d.
+        N, for rows that are rounded to A^d.
     levels : int, optional
-        L: means are rounded to multiples of 1/L.
+        L, for means that are rounded to multiples of 1/L.
     rows : int, optional
         Default size of a sample; None: the number of rows of the table.
     rank, iterations : int
-        k and L of the private subspace iteration; rank 0: no such iteration.
+        k and L of the private subspace iteration. Rank 0: no such iteration.
     """
 
     features: Features
@@ -80,13 +80,13 @@ class ThesisMechanism(Mechanism):
     max_weight : float, optional
         The largest allowed weight (100 / number of candidates in the authors' program).
     time_limit : float, optional
-        Seconds for the linear program. If it has no weights by then, or fails, the fit's status is "not solved", and
-        all candidates have the same weight; see :func:`trigmech.thesis.candidates.even_fit`.
+        Seconds for the linear program. If it finds no weights in this time, or fails, the fit's status is "not solved",
+        and some candidates get equal weights; see :func:`trigmech.thesis.candidates.even_fit`.
 
     Raises
     ------
     InputError
-        If an option breaks a rule; before anything is charged, here as in the subclasses.
+        If an option breaks a rule. All mechanisms of the thesis raise it before the charge.
     """
 
     approximate: ClassVar[bool]
@@ -123,7 +123,7 @@ class ThesisMechanism(Mechanism):
         """Return the points on which weights are fitted."""
 
     def plan(self, facts: PublicFacts) -> Design:
-        """Return what will be measured and charged."""
+        """Return the planned measurements and charges."""
         measured = self._measured(facts)
         return Design(self, facts, measured, measured.scales.charges)
 
@@ -140,21 +140,21 @@ class ThesisMechanism(Mechanism):
         Raises
         ------
         InputError
-            If there is no design, as for a loaded release that was made by other options, or with private bounds.
+            If there is no design. A loaded release has no design if it was made with other options or private bounds.
         """
         if design is None:
             raise InputError("the thesis's mechanisms need the release's design to make a distribution, and files do "
                              "not hold designs")
         measured: ThesisDesign = design.measured
         points = self._candidates(release, measured, rng)
-        # Beyond 1 the size of a target makes no difference to the best weights, but one to a solver's tolerances.
+        # Beyond 1 the size of a target does not change the best weights, but it affects the solver's tolerances.
         means = np.clip(release.means, -LARGEST_TARGET, LARGEST_TARGET)
         target = means if measured.levels is None else round_to_levels(means, measured.levels)
         try:
             fit = fit_l1(release.basis, points, target, max_weight=self.max_weight, levels=measured.levels,
                          time_limit=self.time_limit)
         except SolverError:
-            # The release is paid for, and must not be lost.
+            # The release is paid for and must not be lost.
             fit = even_fit(release.basis, points, target, self.max_weight, measured.levels)
         atoms = np.flatnonzero(fit.weights)
         chosen = points.take(atoms) if isinstance(points, Grid) else points[atoms]
@@ -162,7 +162,7 @@ class ThesisMechanism(Mechanism):
                               objective=fit.objective, gap=fit.gap, rows=measured.rows)
 
     def _check_sizes(self, candidates: int, entries: int) -> None:
-        # Here and not only in the fit, which comes when the budget is spent.
+        # The fit also checks this, but it comes after the charge.
         if entries > MOST_ENTRIES:
             raise InputError(f"the candidates or the linear program would have {entries} entries, more than "
                              f"{MOST_ENTRIES}; take fewer candidates or functions")
@@ -173,7 +173,7 @@ class ThesisMechanism(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class FullGridMechanism(ThesisMechanism):
-    """Algorithms 4 and 5: the means of all of {0..t-1}^d, fitted on all of the grid A^d.
+    """Algorithms 4 and 5: the means of all functions of {0..t-1}^d, fitted on the whole grid A^d.
 
     Use :class:`TrigI` or :class:`TrigII`.
 
@@ -192,10 +192,10 @@ class FullGridMechanism(ThesisMechanism):
 
     Notes
     -----
-    Privacy: one noisy vector of means; :mod:`trigmech.thesis.calibration` has the proofs and the ledger the total.
-    The means are of the rows rounded to A. The constant is not given the noise that line 9 adds to it: its mean is 1
-    whatever the table, and it only shifts the objective of the linear program.
-    Cost: n t^d for the means; the program has N^d columns, at most 20 million, priced by the tensor structure.
+    Privacy: one noisy vector of means. :mod:`trigmech.thesis.calibration` has the proofs, and the ledger has the total.
+    The means are taken over rows rounded to A. Line 9 also adds noise to the constant. This class does not, because the
+    constant's mean is 1 for every table, and its noise would only shift the objective of the linear program.
+    Cost: n t^d for the means. The program has N^d columns, at most 20 million, priced by the tensor structure.
     """
 
     degree: Size = "formula"
@@ -226,8 +226,8 @@ class FullGridMechanism(ThesisMechanism):
 class TrigI(FullGridMechanism):
     """Algorithm 4: pure epsilon (a budget's delta is not spent). Options: :class:`FullGridMechanism`.
 
-    The published scale t^d/(n epsilon) is exactly epsilon-private at t = 2 and up to 1.22 epsilon beyond, although
-    the thesis's proof takes half the true sensitivity of one mean.
+    The published scale t^d/(n epsilon) is exactly epsilon-private at t = 2, and up to 1.22 epsilon for larger t. The
+    thesis's proof uses half the true sensitivity of one mean.
 
     References
     ----------
@@ -241,8 +241,8 @@ class TrigI(FullGridMechanism):
 class TrigII(FullGridMechanism):
     """Algorithm 5: (epsilon, delta) with delta > 0. Options: :class:`FullGridMechanism`.
 
-    "published" adds Laplace noise by proposition 1.12, whose proof has an inequality the wrong way round;
-    "rigorous" adds Gaussian noise, which is what suits delta > 0.
+    "published" adds Laplace noise by proposition 1.12, whose proof has a reversed inequality. "rigorous" adds Gaussian
+    noise, which suits delta > 0.
 
     References
     ----------
@@ -261,31 +261,31 @@ class EllipsoidMechanism(ThesisMechanism):
     Parameters
     ----------
     n_candidates : int
-        C: points drawn.
+        C: the number of drawn points.
     n_basis : int, optional
         R: functions, by ascending total degree, see :meth:`ChebyshevBasis.graded`. Default 2 d + 1: the constant, and
         T_1 and T_2 of every column.
     rank, iterations : int
-        k and L of the private subspace iteration; a rank above d is cut to d. Default rank: 8 for ImprovedTrigI, whose
-        noise grows with it, and d for ImprovedTrigII, where rigorous Gaussian noise is the same for any rank above 1.
-        These did best, of a few round values, on five of the thesis's data sets together.
+        k and L of the private subspace iteration. A rank above d is cut to d. Default rank: 8 for ImprovedTrigI, whose
+        noise grows with the rank; d for ImprovedTrigII, whose rigorous Gaussian noise is the same for all ranks above
+        1. Among a few round values, these were best on five of the thesis's data sets together.
     scale : float, optional
-        kappa: semi-axes in standard deviations. Default sqrt(rank + 2), with which uniform points have the released
+        kappa: semi-axes in standard deviations. Default sqrt(rank + 2), for which uniform points have the released
         covariance.
     degree, grid, levels : int, "formula" or None
-        t, N and L. None: no limit to the degree of a column, no rounding to A, no rounding to multiples of 1/L.
-        The formulas of line 1 give t = 2 and often N = 2 on the thesis's own data, which cannot have been what
-        its experiments used; the authors' program has N = 100, which is the default here.
+        t, N and L. None: no limit to the degree of a column, no rounding to A, no rounding to multiples of 1/L. On the
+        thesis's own data the formulas of line 1 give t = 2 and often N = 2. Its experiments cannot have used these
+        values. The authors' program has N = 100, which is the default here.
     rows : int or "formula", optional
-        Default size of a sample; None: as many as the table has.
+        Default size of a sample; None: the number of rows of the table.
     ellipsoid : {"uniform", "published"}
-        How points are drawn; see :meth:`trigmech.thesis.ellipsoid.Ellipsoid.draw`.
+        The distribution of the points; see :meth:`trigmech.thesis.ellipsoid.Ellipsoid.draw`.
     eigenvalues : {"rayleigh", "norm"}
-        How semi-axes are estimated; "norm" is the thesis's. See :meth:`trigmech.measurement.released.Axes.eigenvalues`.
+        The estimate of semi-axes; the thesis uses "norm". See :meth:`trigmech.measurement.released.Axes.eigenvalues`.
     background : float
-        Fraction of the candidates drawn uniformly from the cube instead; 0 in the thesis.
+        Fraction of the candidates that are uniform in the cube; 0 in the thesis.
     ties : {"fewest", "last"}
-        Order of functions of one total degree; "last" is the authors' program's.
+        The order of functions with equal total degree; the authors' program uses "last".
     smoothness, calibration, max_weight, time_limit
         See :class:`ThesisMechanism`.
 
@@ -296,13 +296,13 @@ class EllipsoidMechanism(ThesisMechanism):
 
     Notes
     -----
-    Privacy: three steps (means, mean, axes), each with a third of the budget; :mod:`trigmech.thesis.calibration` has
-    the proofs and the ledger the total. Readings taken where the thesis contradicts itself: line 11 of algorithm 10
-    calls the iteration of algorithm 7 and must mean 6; noise has the shape (d, k) of the product; the basis is averaged
-    over rows rounded to A, the mean and the covariance over the rows as they are; L is the number of iterations there
-    and the rounding level here. The authors' program also clips instead of rounding candidates, draws Laplace noise
-    sqrt(2) too small and seeds it with a constant; this class does not. Cost: n (R + d^2/2) for the moments, C R for
-    each of some ten iterations of the linear program.
+    Privacy: three steps (means, mean, axes), each with a third of the budget. :mod:`trigmech.thesis.calibration` has
+    the proofs, and the ledger has the total. The thesis contradicts itself in some places; these are our readings. Line
+    11 of algorithm 10 calls the iteration of algorithm 7, but must mean 6. Noise has the shape (d, k) of the product.
+    The basis is averaged over rows rounded to A; the mean and the covariance use rows without rounding. The thesis uses
+    L for the number of iterations and for the rounding level; here these are two options. The authors' program clips
+    candidates but does not round them, draws Laplace noise that is sqrt(2) too small, and seeds it with a constant;
+    this class does not. Cost: n (R + d^2/2) for the moments, C R for each of some ten iterations of the linear program.
     """
 
     default_rank: ClassVar[int | None]

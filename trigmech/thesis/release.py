@@ -27,15 +27,15 @@ def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibrati
     Parameters
     ----------
     moments : PrivateMoments
-        Sums of Chebyshev products, with the covariance if there are axes. The constant may come first: its mean is
-        1 whatever the table, so it gets no noise and costs nothing.
+        Sums of Chebyshev products, with the covariance if there are axes. The constant may come first. Its mean is 1
+        for every table, so it gets no noise and costs nothing.
     scales : NoiseScales
-        Public; made by :func:`trigmech.thesis.calibration.noise_scales`.
+        Public scales from :func:`trigmech.thesis.calibration.noise_scales`.
     calibration : {"published", "rigorous"}
-        Decides which matrix the subspace iteration multiplies by; see :func:`subspace_iteration`.
+        Decides the matrix of the subspace iteration; see :func:`subspace_iteration`.
     session : Session
-        All steps are charged, together, before the first draw; but at the published scales, where that of the axes
-        depends on the released mean, each step before its own.
+        All steps are charged together before the first draw. The published scale of the axes depends on the released
+        mean, so at published scales each step is charged before its own draw.
     rng : numpy.random.Generator
         For the public random start of the subspace iteration.
     rank, iterations : int
@@ -43,19 +43,15 @@ def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibrati
     domain : Domain, optional
         The domain of the rows. Default: only numbers.
 
-    Returns
-    -------
-    Release
-
     Raises
     ------
     InputError
-        If the moments lack the covariance that the scales need, or rank or iterations are
-        below 1 or too large; nothing is charged or drawn then.
+        If the moments lack the covariance that the scales need, or if rank or iterations are below 1 or too large. Then
+        nothing is charged or drawn.
     BudgetError
-        If the charges would exceed the ledger's budget: nothing is charged or drawn then, but for earlier steps at the
-        published scales, which stay spent. If by the noise's own proof a step costs more than its charge: for
-        all steps before anything is charged.
+        If the charges would exceed the ledger's budget. Then nothing is charged or drawn; at published scales, earlier
+        steps stay spent. Also if a step costs more than its charge by the noise's own proof; this is checked for all
+        steps before the first charge.
 
     Notes
     -----
@@ -71,11 +67,11 @@ def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibrati
     if moments.second.shape != (d, d) or not (1 <= rank <= d and iterations >= 1):
         raise InputError(f"principal axes need the covariance of {d} columns, a rank from 1 to {d} and at least one "
                          f"iteration; given rank={rank!r} and iterations={iterations!r}")
-    # The axes' own scale is not known before the mean is, but the least one is.
+    # The scale of the axes is unknown before the mean is released, but its least value is known.
     session.check(*scales.charges)
     charge = scales.axes(0.0)
     if calibration == "rigorous":
-        # A data set's ledger file could have room for the first step alone, which would then be spent in vain.
+        # A ledger file could have room for the first step only, which would then be spent in vain.
         session.charge(scales.means, scales.mean, charge)
         released = _noisy_means(moments, features, domain, scales.means, session)
         mean = session.draw(moments.first / moments.n, scales.mean)
@@ -94,7 +90,7 @@ def _noisy_means(moments: PrivateMoments, features: Features, domain: Domain | N
                  session: Session) -> Release:
     first, made = int(features.basis.constant is not None), list[Measurement[Functions]]()
     if first:
-        # The constant's mean is 1 whatever the table: it is known without a draw.
+        # The constant's mean is 1 for every table, so it needs no draw.
         made.append(Measurement(Functions.of(features, domain, slice(0, 1)), 1.0, np.ones(1), 0.0))
     if first < features.K:
         moving = Functions.of(features, domain, slice(first, None))
@@ -104,20 +100,18 @@ def _noisy_means(moments: PrivateMoments, features: Features, domain: Domain | N
 
 def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, calibration: Calibration, session: Session,
                        rng: np.random.Generator, rank: int, iterations: int) -> Axes:
-    """Return noisy principal axes: algorithm 6 (Gaussian) or 7 (Laplace), whichever noise the charge is of.
+    """Return noisy principal axes by algorithm 6 (a charge of Gaussian noise) or 7 (Laplace noise).
 
     "published" multiplies by the covariance A about the exact mean. "rigorous" multiplies by the second moment M about
-    the cube's centre and subtracts the released mean's part afterwards, which is post-processing: M moves 4 times
-    less than A when a row is replaced, and by an amount that does not depend on the table.
+    the cube's centre. It subtracts the part of the released mean afterwards, which is post-processing. When a row is
+    replaced, M moves 4 times less than A, and by an amount that does not depend on the table.
 
     Parameters
     ----------
-    moments : PrivateMoments
     mean : ndarray (d,)
         The released mean.
     charge : Charge
-        With ``count`` equal to ``iterations``; recorded already.
-    session : Session
+        A recorded charge with ``count`` equal to ``iterations``.
     rank, iterations : int
         k and L of the thesis, at least 1; rank at most d.
 
@@ -145,6 +139,6 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
 
 
 def _gram_schmidt(matrix: Array) -> Array:
-    """Return the columns made orthonormal in order, each with a positive component along the original one."""
+    """Return orthonormal columns; each has a positive component along its original column."""
     q, r = np.linalg.qr(matrix)
     return q * np.where(np.diagonal(r) < 0, -1.0, 1.0)

@@ -27,7 +27,7 @@ class Sizes:
 
     @classmethod
     def of(cls, n: int, d: int, smoothness: int, delta: float | None) -> "Sizes":
-        """Return the thesis's formulas: of algorithms 4 and 9 for delta None, else of 5 and 10.
+        """Return the thesis's sizes, by the formulas of algorithms 4 and 9 if delta is None, else by those of 5 and 10.
 
         All four are powers of one unit, with the same exponents in both cases. The formulas use n, not n epsilon.
         """
@@ -36,5 +36,5 @@ class Sizes:
             unit = n ** (1.0 / (2 * d + K))
         else:
             unit = (n**2 / math.log(1.0 / delta)) ** (1.0 / (3 * d + 2 * K))
-        # A power that is whole must not be rounded up for an error in its last bit.
+        # An error in the last bit of a whole power must not round it up.
         return cls(*(max(1, math.ceil(unit**e * (1.0 - 1e-12))) for e in (1, K, 2 * d + 2 * K + 1, d + K)))
