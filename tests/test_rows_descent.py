@@ -39,7 +39,8 @@ class Problem:
         m, found = len(rows), []
         for j, target, weight in self.frequencies:
             counts = Counter(rows[:, j].tolist())
-            found += [(np.broadcast_to(weight, target.shape)[b], counts[b] - m * target[b]) for b in range(self.sizes[j])]
+            weights = np.broadcast_to(weight, target.shape)
+            found += [(weights[b], counts[b] - m * target[b]) for b in range(self.sizes[j])]
         for maps, target, weight in self.tables:
             counts = Counter(tuple(self.maps[k][1][row[self.maps[k][0]]] for k in maps) for row in rows.tolist())
             each_weight = np.broadcast_to(weight, target.shape)

@@ -192,8 +192,8 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
 
     Neighbours are joined until they hold `LARGEST_PLACE`, or until their mass is above the noise and their densities
     differ. A spike stays alone. A nearly empty end of the range is its own position, so that the tails end before it.
-    Beside it, a tail that is below the noise is cut where half, a quarter and so on of its mass is left, because an even
-    tail would be wider.
+    Beside it, a tail that is below the noise is cut where half, a quarter and so on of its mass is left, because an
+    even tail would be wider.
     """
     below = np.concatenate([[0.0], np.cumsum(each)])
     total = below[-1]

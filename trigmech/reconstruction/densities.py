@@ -191,9 +191,14 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
     least = min(float(each.min()) for each in surprises)
     weights = [np.exp(-0.5 * (each - least)) for each in surprises]
     total = sum(float(each.sum()) for each in weights)
+    best = tuple(_place_of_least(each) for each in surprises)
     return _Explained(library, values, noise, atoms, masses, tuple(projected),
-                      tuple(each / total for each in weights), tuple(
-                          tuple(map(int, np.unravel_index(int(each.argmin()), each.shape))) for each in surprises), least - 2.0 * float(np.log(total)) + price)
+                      tuple(each / total for each in weights), best, least - 2.0 * float(np.log(total)) + price)
+
+
+def _place_of_least(values: Array) -> tuple[int, int, int]:
+    b, r, v = np.unravel_index(int(values.argmin()), values.shape)
+    return int(b), int(r), int(v)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +249,8 @@ class _Atoms:
 def _with_another_atom(found: _Explained) -> _Explained | None:
     """Return the posterior with one more atom; None if no atom helps.
 
-    The atom is the best one for the most probable model of either kind. Without an atom a narrow base at its place can be
-    the most probable, and under this base the atom would not help.
+    The atom is the best one for the most probable model of either kind. Without an atom a narrow base at its place can
+    be the most probable, and under this base the atom would not help.
     """
     made = [_with_the_best_atom(found, kind) for kind in range(len(found.library.kinds))]
     return min((each for each in made if each is not None), key=lambda each: each.surprise, default=None)
@@ -290,7 +295,7 @@ def _posterior_mean(found: _Explained) -> Array:
 
 @lru_cache(maxsize=24)
 def _shapes(count: int) -> tuple[Array, Array, Array]:
-    """Return bases (b, count) on ``count`` equal intervals, their cosines (b, count, K) and their probabilities (b,)."""
+    """Return bases (b, count) on ``count`` equal intervals, their cosines (b, count, K), and probabilities (b,)."""
     ends = np.linspace(0.0, 1.0, count + 1)
     found, probabilities = list[Array](), list[float]()
 

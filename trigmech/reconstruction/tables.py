@@ -28,8 +28,8 @@ Array = NDArray[np.float64]
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 # An interval that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
 EMPTY, FROM_EMPTY = 0.05, 2.0
-# The deviation of a column's position is at most its mass, or LIGHT rows if it has fewer. Otherwise rows would leave the
-# places where tables and products want fewer and gather far out, where there are hardly any to begin with.
+# The deviation of a column's position is at most its mass, or LIGHT rows if it has fewer. Otherwise rows would leave
+# the places where tables and products want fewer, and gather far out, where there are hardly any to begin with.
 LIGHT = 3.0
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
