@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Container, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pandas as pd
 from experiments import baselines, fingerprints
 from experiments.asked import Asked
 from experiments.cells import HERE, RESULTS, write_markdown
+from experiments.declare import Experiment
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
 from experiments.protocols import boards
 from experiments.runs import BEST, release
@@ -304,3 +306,10 @@ def check(results: Path) -> list[str]:
                 failures.append(f"w1: {setting}: thesis / {BEST} is {ratio:.1f} in the geometric mean"
                                 f"{f' over sets of at least {LARGE} rows' if large else ''}, not {least:g}")
     return failures
+
+
+for workload, words in (("w1", "all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its "
+                         "runs)"), ("w2", "the same on kernels of pairs of columns"), ("w3", "the same on second "
+                                                                                      "moments")):
+    Experiment(name=workload, what=words, numbers=True, run=partial(comparison, workload), check=check,
+               page=lambda lines, asked, workload=workload: report(workload, lines, MOST_QUERIES, asked.older))

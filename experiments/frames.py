@@ -17,34 +17,41 @@ SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}
           "w3": ("",)}
 
 
-def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
-    """Run cells, and return a line for each number that they give.
+def of_measures(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each number that a cell gives: "measure" and "value", beside the cell's own."""
+    return [{**head, "measure": measure, "value": value} for measure, value in result.items()]
 
-    Parameters
-    ----------
-    cells : dict
-        Of each cell what its lines have besides "workload", "what" and "sigma", empty where there is none, and "value".
-    asked : Asked
-    title : str
-        Of the progress.
-    """
-    results = dict(machinery.run_cells(cells, asked.jobs, title))
+
+def of_kinds(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each kind of numbers that a cell gives."""
+    return [{**head, "kind": kind, **found} for kind, found in result.items()]
+
+
+def of_cells(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the one line of a cell, the cell's own beside what it gives."""
+    return [{**head, **result}]
+
+
+def of_workloads(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each number of a release's errors: "workload" and "sigma", "" for other facts, and "what"."""
     lines = []
-    # In this order, whichever cell was done first.
-    for cell, head in cells.items():
-        for what, found in results[cell].items():
-            every = found if isinstance(found, dict) else {what: [found]}
-            where, sigmas = (what, SIGMAS[what]) if isinstance(found, dict) else ("", ("",))
-            lines += [{**head, "workload": where, "what": kind, "sigma": sigma, "value": value}
-                      for kind, values in every.items() for sigma, value in zip(sigmas, values, strict=True)]
-    return pd.DataFrame(lines)
+    for what, found in result.items():
+        every = found if isinstance(found, dict) else {what: [found]}
+        where, sigmas = (what, SIGMAS[what]) if isinstance(found, dict) else ("", ("",))
+        lines += [{**head, "workload": where, "what": kind, "sigma": sigma, "value": value}
+                  for kind, values in every.items() for sigma, value in zip(sigmas, values, strict=True)]
+    return lines
 
 
-def measured_kinds(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
-    """Run cells that give numbers of several kinds, and return a line for each kind; as :func:`measured`."""
+def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
+    """Run cells of releases' errors, and return their lines, in the order of the cells."""
     results = dict(machinery.run_cells(cells, asked.jobs, title))
-    return pd.DataFrame([{**head, "kind": kind, **found} for cell, head in cells.items()
-                         for kind, found in results[cell].items()])
+    return pd.DataFrame([line for cell, head in cells.items() for line in of_workloads(head, results[cell])])
+
+
+def means(lines: pd.DataFrame, keys: list[str], **more: str) -> pd.DataFrame:
+    """Return the mean of "value" over lines with equal keys, or what else is asked for, in the order of the lines."""
+    return lines.groupby(keys, sort=False)["value"].agg(**(more or {"value": "mean"})).reset_index()
 
 
 def write(stem: str, lines: pd.DataFrame, run: Container[str] | None = None) -> pd.DataFrame:

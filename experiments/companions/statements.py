@@ -15,6 +15,7 @@ from experiments.companions import pages
 from experiments.companions.jtree import JTree, worst_loss
 from experiments.companions.marginals import FALSE, INDEPENDENT, METHODS, NO_PRIVACY, TARGETS
 from experiments.datasets import DatasetMissing
+from experiments.declare import Experiment
 
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 # Releases at each budget, of marginals and again of support vector machines.
@@ -137,3 +138,8 @@ def judged(rows: pages.Rows) -> list[str]:
                 f"{int(part.sum())} of {len(part)} on {name}" for name, part in beaten.groupby(svm["dataset"])),
             f"Ours over the honest junction tree, of pairs: {ours.min():.2f} to {ours.max():.2f}, smaller in "
             f"{int((ours < 1).sum())} of {len(ours)}"]
+
+
+Experiment(name="marginals",
+           what="companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)",
+           run=marginals)

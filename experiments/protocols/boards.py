@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from experiments import fingerprints, rivals
 from experiments.asked import Asked, LeftOut
 from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
 from experiments.datasets import DatasetMissing
+from experiments.declare import Experiment
 from experiments.frames import markdown
 from experiments.protocols import scores
-from experiments.protocols.data import SETS, find
+from experiments.protocols.data import every_set, find, loaded
 from experiments.rivals.adapters import interface
 
 DEFAULT, EQUAL, SMOOTH = "default", "default-equal", "smooth"
@@ -196,12 +197,6 @@ class TableCell:
         return any(path.exists() for path in (CACHE / f"{self.key()}.json", *self.files()))
 
 
-@lru_cache(maxsize=4)
-def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
-    """Return a data set's rows and schema, read once."""
-    return find(name).load()
-
-
 def rival_of(method: str) -> tuple[rivals.Rival, str]:
     """Return the tool of a method such as "AIM-dpmm", and the method's name there.
 
@@ -266,7 +261,7 @@ def board(name: str, asked: Asked) -> Path:
         results = dict(run_cells(todo, asked.jobs, name))
         return write(protocol, with_ours(committed, summary({cell: results[cell] for cell in todo})), name)
     found = available(asked.sets or (protocol.quick if quick else
-                                     [each for each in SETS if name in SETS[each].protocols]), protocol)
+                                     [each.name for each in every_set().values() if name in each.protocols]), protocol)
     chosen = asked.methods or [*OWN, INDEPENDENT, protocol.floor, *(QUICK if quick else [
         method for method in rival_methods() if rival_of(method)[0].installed])]
     for method in asked.methods or (QUICK if quick else ()):
@@ -467,3 +462,9 @@ def check(results: Path) -> list[str]:
     slow = own[(own["measure"] == "seconds") & (own["mean"] > SECONDS)]
     return [*(f"adult: {line.measure} off by {line.mean}, above {FREQUENCY}" for line in off.itertuples()),
             *(f"adult: {line.mean} seconds, above {SECONDS}" for line in slow.itertuples())]
+
+
+for protocol in PROTOCOLS.values():
+    Experiment(name=protocol.name, what=f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
+               run=partial(board, protocol.name), read=read_csv, check=check,
+               page=lambda lines, asked, protocol=protocol: page(protocol, lines, asked.older))

@@ -3,16 +3,18 @@
 Files lie below the directory that TRIGMECH_DATA names. `nist_*`: the American Community Survey excerpt national2019 of
 the NIST Collaborative Research Cycle, bounds and categories from its data dictionary. `adult`: its documentation.
 `nltcs`, `aim_*`: discrete tables of the authors of AIM, domains from their JSON. `synmeter_*`: sets of SynMeter with
-its splits and its JSON, whose bounds are the data's own and are given to all methods alike. A new data set is one entry
-of `SETS`; a CSV or Parquet file with a schema file of its name beside it (`table.csv`, `table.toml`) needs none.
+its splits and its JSON, whose bounds are the data's own and are given to all methods alike. A new data set is one file
+in `sets/`, with a list `SETS`; a CSV or Parquet file with a schema file of its name beside it (`table.csv`,
+`table.toml`) needs none.
 """
 
 import importlib.util
 import json
 import os
+import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,7 @@ ADULT_NUMBERS: dict[str, dict[str, Any]] = {
     "hours-per-week": {"lower": 0, "upper": 100, "special": (20, 30, 35, 40, 45, 50, 60)},
 }
 TRAIN, SPLIT_SEED = 0.8, 2026
-
+FOLDER = Path(__file__).parent / "sets"  # of data sets that are files of their own
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,30 @@ def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
     return find(name).load()
 
 
+@lru_cache(maxsize=4)
+def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
+    """Return a data set's rows and schema, read once."""
+    return find(name).load()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a data set: so many, drawn with a release's seed, or all."""
+
+    source: str
+    rows: int = 0
+
+    @property
+    def name(self) -> str:
+        """What pages call it."""
+        return self.source + f", {self.rows:,} rows" * bool(self.rows)
+
+    def load(self, seed: int) -> tuple[pd.DataFrame, tm.Schema]:
+        """Return rows and schema."""
+        table, schema = loaded(self.source)
+        return (table.sample(self.rows, random_state=seed).reset_index(drop=True) if self.rows else table), schema
+
+
 def find(name: str) -> TableSet:
     """Return a data set by its name, in any case, or by the path of a CSV or Parquet file.
 
@@ -123,12 +149,24 @@ def find(name: str) -> TableSet:
     DatasetMissing
         If the name is neither.
     """
-    if name.lower() in SETS:
-        return SETS[name.lower()]
+    known = every_set()
+    if name.lower() in known:
+        return known[name.lower()]
     if Path(name).suffix in (".csv", ".parquet"):
         return from_path(Path(name))
-    raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(SETS)}, and paths of CSV and "
+    raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(known)}, and paths of CSV and "
                                   "Parquet files")
+
+
+def every_set() -> dict[str, TableSet]:
+    """Return all data sets: those of this module, and those of the files in `FOLDER`."""
+    return SETS | {each.name: each for path in sorted(FOLDER.glob("*.py")) for each in _sets_of(path)}
+
+
+@cache
+def _sets_of(path: Path) -> list[TableSet]:
+    found: list[TableSet] = runpy.run_path(str(path))["SETS"]
+    return found
 
 
 def from_path(path: Path) -> TableSet:
