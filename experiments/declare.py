@@ -20,8 +20,6 @@ from experiments.asked import NUMBERS, Asked, LeftOut
 from experiments.datasets import DatasetMissing
 from experiments.protocols.data import Sample
 
-EXPERIMENTS: dict[str, "Experiment"] = {}
-
 
 def sampled(name: str | Sample) -> Sample:
     """Return a sample, or all of the data set of that name."""
@@ -69,9 +67,6 @@ class Experiment:
     stem: str = ""
     check: Callable[[Path], list[str]] | None = None
     run: Callable[[Asked], Path] | None = None
-
-    def __post_init__(self) -> None:
-        EXPERIMENTS[self.name] = self
 
     @property
     def results(self) -> str:

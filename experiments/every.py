@@ -1,5 +1,7 @@
 """All experiments: each module declares its own."""
 
+from types import ModuleType
+
 from experiments import (
     ablations,
     acceptance,
@@ -24,18 +26,26 @@ from experiments import (
     targets,
 )
 from experiments.companions import composition, layers_in_space, net, statements, tutorial
-from experiments.declare import EXPERIMENTS, Experiment
+from experiments.declare import Experiment
 from experiments.protocols import boards
-
-__all__ = ["EXPERIMENTS", "MODULES"]
 
 MODULES = (tables, figures, program, search, comparison, curves, ablations, coverage, table_coverage, consistent,
            designs, small, large, further, targets, rates, parties, audit, boards, net, layers_in_space, composition,
            tutorial, statements)
 # Experiments that are functions, in modules that declare nothing.
-Experiment(name="lights", what="lights that are expected beside those that the table gives (half an hour; needs data)",
-           run=lights.lights)
-Experiment(name="answers", what="intervals for populations: how many hold the truth (half an hour)",
-           run=answers.answers)
-Experiment(name="acceptance", what="how often acceptance tests accept what they should (two minutes; no data)",
-           run=acceptance.acceptance)
+FUNCTIONS = (
+    Experiment(name="lights", what="lights that are expected beside those that the table gives (half an hour; needs "
+               "data)", run=lights.lights),
+    Experiment(name="answers", what="intervals for populations: how many hold the truth (half an hour)",
+               run=answers.answers),
+    Experiment(name="acceptance", what="how often acceptance tests accept what they should (two minutes; no data)",
+               run=acceptance.acceptance))
+
+
+def declared_in(module: ModuleType) -> list[Experiment]:
+    """Return what a module declares: as names of its own, or in a list."""
+    return [each for found in vars(module).values() for each in (found if isinstance(found, list) else [found])
+            if isinstance(each, Experiment)]
+
+
+EXPERIMENTS = {each.name: each for each in (*(each for module in MODULES for each in declared_in(module)), *FUNCTIONS)}

@@ -88,5 +88,5 @@ def page(found: Mapping[str, pd.DataFrame]) -> list[str]:
     return text
 
 
-Experiment(name="search", what="which unprinted options come nearest to the thesis's tables (minutes)", numbers=True,
-           run=search)
+declared = [Experiment(name="search", numbers=True, run=search,
+                       what="which unprinted options come nearest to the thesis's tables (minutes)")]

@@ -310,10 +310,10 @@ def of_errors(variant, repetition, w1, w2, w3, seconds=1.0, distinct=9):
 
 
 def test_an_ablation_is_compared_with_the_default_of_the_same_repetition():
-    lines = ablations.summary(pd.DataFrame([
+    lines = frames.formatted(ablations.summary(pd.DataFrame([
         *of_errors("default", 0, [1.0, 1.0], [1.0], [2.0]), *of_errors("default", 1, [10.0, 10.0], [1.0], [0.0]),
         *of_errors("no pairs", 1, [80.0, 5.0], [2.0], [0.0], seconds=3.0),
-        *of_errors("no pairs", 0, [2.0, 8.0], [2.0], [1.0])]))
+        *of_errors("no pairs", 0, [2.0, 8.0], [2.0], [1.0])])), **ablations.ablations.formats)
     mine = lines[lines["variant"] == "no pairs"].set_index("what")
     # Repetition 0: sqrt(2 * 8) = 4; repetition 1: sqrt(8 * 1/2) = 2.
     assert float(mine["value"]["w1"]) == pytest.approx(math.sqrt(8.0), rel=1e-5)

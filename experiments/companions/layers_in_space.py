@@ -240,6 +240,6 @@ def linear(asked: Asked) -> Path:
             (k, *(f"{line.gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0))) for k in (1, 3, 10, 30)]))
 
 
-Experiment(name="linear",
+declared = [Experiment(name="linear",
            what="companions: near-optimal noise for linear queries, and how near (a minute; no data)",
-           run=linear)
+           run=linear)]

@@ -152,4 +152,5 @@ def net(asked: Asked) -> Path:
     return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)
 
 
-Experiment(name="net", what="companions: the exponential and the net mechanism (a minute; no data)", run=net)
+declared = [Experiment(name="net", run=net,
+                       what="companions: the exponential and the net mechanism (a minute; no data)")]

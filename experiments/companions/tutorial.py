@@ -155,6 +155,6 @@ def tutorial(asked: Asked) -> Path:
         f"## {each.title}\n\n{each.guarantee}\n\n{tables[each.title]}" for each in GALLERY if each.title not in slow))
 
 
-Experiment(name="tutorial",
+declared = [Experiment(name="tutorial",
            what="companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
-           run=tutorial)
+           run=tutorial)]

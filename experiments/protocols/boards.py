@@ -464,7 +464,7 @@ def check(results: Path) -> list[str]:
             *(f"adult: {line.mean} seconds, above {SECONDS}" for line in slow.itertuples())]
 
 
-for protocol in PROTOCOLS.values():
-    Experiment(name=protocol.name, what=f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
-               run=partial(board, protocol.name), read=read_csv, check=check,
-               page=lambda lines, asked, protocol=protocol: page(protocol, lines, asked.older))
+declared = [Experiment(
+    name=protocol.name, what=f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
+    run=partial(board, protocol.name), read=read_csv, check=check,
+    page=lambda lines, asked, protocol=protocol: page(protocol, lines, asked.older)) for protocol in PROTOCOLS.values()]
