@@ -87,9 +87,10 @@ def run(
         raise typer.BadParameter(str(missing)) from None
     comparisons = set(chosen) <= {"w1", "w2", "w3"}
     if ours and (described or seeds or words_of(eps) or words_of(cells) or quick or finished or not (
-            comparisons or (set(chosen) <= set(boards.PROTOCOLS) and not words_of(methods)))):
+            comparisons or (set(chosen) <= {*boards.PROTOCOLS, "marginals"} and not words_of(methods)))):
         raise typer.BadParameter("--ours runs committed results again; use it with --jobs and --minutes, and with the "
-                                 f"experiments {', '.join(boards.PROTOCOLS)}; or with w1, w2, w3 and --methods")
+                                 f"experiments {', '.join(boards.PROTOCOLS)}, marginals; or with w1, w2, w3 and "
+                                 "--methods")
     check_known("method", words_of(methods), fingerprints.OWN if ours else [
         *boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)

@@ -170,22 +170,9 @@ class Batches(_Calls):
 class Subject:
     """What is released, of which two inputs.
 
-    Parameters
-    ----------
-    mechanism : str
-    calibration : {"published", "rigorous"}
-    n, d : int
-        Of the tables.
-    budget : Budget
-        What the mechanism was asked for; with "published", the thesis's claim.
-    inputs : tuple of two
-        What the door is given of the two tables.
-    draw : callable
-        From an input, a noise and a ledger: through the door once.
-    fault : str
-        What was planted; empty for nothing.
-    spoil : callable, optional
-        From a noise to a faulty one, for each run.
+    `draw` passes an input once through the door, with a noise and a ledger. `budget` is what the mechanism was asked
+    for; with "published" scales, the thesis's claim. `fault` says what was planted, "" for nothing; `spoil` makes a
+    noise faulty, for each run.
     """
 
     mechanism: str
@@ -218,8 +205,6 @@ def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
     """Return for each run of one of the inputs the log-likelihood ratio of the first input to the second, and the first
     number that was drawn.
 
-    Notes
-    -----
     The ratio is of all outputs of the noise, by the law and scale that the door asked for. The other input's values are
     those that the door asks noise for when it is given the same outputs.
     """
@@ -300,18 +285,8 @@ def _upper(hits: Any, count: int, error: float) -> Array:
 def false_alarm(other: float, count: int, epsilon: float, delta: float, confidence: float = CONFIDENCE) -> float:
     """Return the probability that an event is counted as a refutation of (epsilon, delta) that just attains it.
 
-    Parameters
-    ----------
-    other : float
-        The neighbour's probability of the event; the event's own is then exp(epsilon) other + delta.
-    count : int
-        Runs that count, of each input.
-    epsilon, delta, confidence : float
-
-    Notes
-    -----
-    From the binomial laws of both counts. It lies far below 1 - confidence, because both bounds have to fail; a
-    mechanism with any slack is refuted less often still.
+    `other` is the neighbour's probability of the event; the event's own is then exp(epsilon) other + delta. By the
+    binomial laws of both counts, of `count` runs each: far below 1 - confidence, because both bounds have to fail.
     """
     error = (1.0 - confidence) / 2.0
     law = stats.binom(count, other)

@@ -186,12 +186,7 @@ def _warm_up(threads: int) -> None:
 def run_cells(cells: Iterable[J], jobs: int, title: str) -> Iterator[tuple[J, dict[str, Any]]]:
     """Yield each job with its result, as they are done, and show the progress.
 
-    Parameters
-    ----------
-    cells : iterable of Job
-    jobs : int
-        Processes. Times of several jobs at once are longer than of one.
-    title : str
+    `jobs` are processes: times of several at once are longer than of one.
     """
     todo = list(cells)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

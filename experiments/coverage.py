@@ -53,22 +53,12 @@ def _combined(workload: Workload, index: NDArray[np.int64], missed: Array, count
 
 
 def held(errors: Array, measured: Array, bars: PredictedError) -> dict[str, list[float]]:
-    """Return how error bars did on one workload: for each name below one number for each part.
+    """Return how error bars did on one workload: of each name below a list with one number for each part.
 
-    Parameters
-    ----------
-    errors : ndarray (queries, parts)
-        With their signs.
-    measured : ndarray (queries, parts)
-        The part of each that comes from the measured moments.
-    bars : PredictedError
-
-    Returns
-    -------
-    dict
-        "within", the share of queries whose absolute error is within the bound; "worst", 1 if the worst error is, else
-        0; "ratio", the median of bound / error; "excess", the root mean square of the errors over that of the predicted
-        deviations; "unmeasured", the share of the squared errors that comes from what was not measured.
+    `errors` (queries, parts) have their signs; `measured` is the part of each that comes from the measured moments.
+    "within": the share of queries whose absolute error is within the bound; "worst": 1 if the worst error is, else 0;
+    "ratio": the median of bound / error; "excess": the root mean square of the errors over that of the predicted
+    deviations; "unmeasured": the share of the squared errors that comes from what was not measured.
     """
     size, rest = np.abs(errors), np.square(errors - measured).sum(axis=0)
     return {"within": (size <= bars.bound).mean(axis=0).tolist(),

