@@ -10,7 +10,7 @@ again from committed results. `check` says what these break of the project's pro
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -20,19 +20,21 @@ from experiments.asked import NUMBERS, Asked, LeftOut
 from experiments.datasets import DatasetMissing
 from experiments.protocols.data import Sample
 
+T = TypeVar("T")
+
 
 def sampled(name: str | Sample) -> Sample:
     """Return a sample, or all of the data set of that name."""
     return Sample(name) if isinstance(name, str) else name
 
 
-def at_hand(samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    """Return the samples whose data can be had, and say of each other one why not."""
+def at_hand(inputs: Iterable[T], load: Callable[[T], Any]) -> tuple[T, ...]:
+    """Return the inputs whose data can be had, and say of each other one why not."""
     found = []
-    for sample in samples:
+    for each in inputs:
         try:
-            sample.load(0)
-            found.append(sample)
+            load(each)
+            found.append(each)
         except DatasetMissing as missing:
             print(f"left out: {missing}")
     return tuple(found)
@@ -86,8 +88,8 @@ class Experiment:
             return own, set(asked.names) >= NUMBERS
         usual = [sampled(each) for each in (self.quick or self.inputs if asked.quick else self.inputs)]
         known = [sampled(each) for each in (*self.inputs, *self.more)]
-        own = replace(own, inputs=at_hand([each for each in known if each.source in asked.sets]
-                                          if asked.sets else usual))
+        wanted = [each for each in known if each.source in asked.sets] if asked.sets else usual
+        own = replace(own, inputs=at_hand(wanted, lambda sample: sample.load(0)))
         if self.inputs and self.needed and not own.inputs:
             raise LeftOut("it needs a table of the protocols")
         return own, set(own.inputs) == set(usual) and own.epsilons == self.settled(replace(asked, epsilons=())).epsilons

@@ -105,6 +105,23 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
             *(f"| {' | '.join(map(str, row))} |" for row in rows)]
 
 
+def grid(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table of a page, numbers with three digits; None is empty."""
+    return "\n".join(markdown(list(head), ([f"{x:.3g}" if isinstance(x, float) else "" if x is None else str(x)
+                                            for x in row] for row in rows)))
+
+
+def crossed(rows: Sequence[Mapping[str, Any]], across: str, value: str, title: str,
+            more: Iterable[Sequence[Any]] = ()) -> str:
+    """Return a table: a line for each "method", a column for each of `across`, "refused" where there is no value; then
+    the lines `more`."""
+    places = sorted({row[across] for row in rows})
+    at = {(row["method"], row[across]): row[value] for row in rows}
+    return grid(["method", *map(title.format, places)],
+                [*((name, *(at.get((name, place), "refused") for place in places))
+                   for name in dict.fromkeys(row["method"] for row in rows)), *more])
+
+
 def shown(value: float) -> str:
     """Return a number with three digits that say something, without an exponent."""
     return np.format_float_positional(value, precision=3, fractional=False, trim="-") if value else "0"

@@ -21,7 +21,6 @@ from experiments.companions import linear_noise as line
 from experiments.companions import pages
 from experiments.companions.discrete import Array
 from experiments.companions.linear_noise import EPSILONS, FIGURES, Intervals, Layered, neighbours, staircase, union
-from experiments.declare import Experiment
 from trigmech.errors import InputError
 
 SEED = 2017
@@ -238,8 +237,3 @@ def linear(asked: Asked) -> Path:
         certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
         gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [
             (k, *(f"{line.gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0))) for k in (1, 3, 10, 30)]))
-
-
-declared = [Experiment(name="linear",
-           what="companions: near-optimal noise for linear queries, and how near (a minute; no data)",
-           run=linear)]

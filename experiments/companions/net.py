@@ -22,7 +22,6 @@ from experiments.asked import Asked
 from experiments.companions import pages
 from experiments.companions.discrete import Array
 from experiments.companions.selection import exponential, exponents
-from experiments.declare import Experiment
 from trigmech.errors import InputError
 
 LARGEST_NET = 500_000
@@ -150,7 +149,3 @@ def net(asked: Asked) -> Path:
     exponents = pages.grid(("d, K", *exponents_of_n(1, 1)), [
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
     return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)
-
-
-declared = [Experiment(name="net", run=net,
-                       what="companions: the exponential and the net mechanism (a minute; no data)")]

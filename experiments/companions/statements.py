@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.asked import Asked
+from experiments.asked import Asked, LeftOut
 from experiments.cells import RESULTS, Call, call, run_cells
 from experiments.companions import marginals as protocol
 from experiments.companions import pages
 from experiments.companions.jtree import JTree, worst_loss
 from experiments.companions.marginals import FALSE, INDEPENDENT, METHODS, NO_PRIVACY, TARGETS
-from experiments.datasets import DatasetMissing
-from experiments.declare import Experiment
+from experiments.declare import Experiment, at_hand
 from experiments.frames import read_csv, with_new
 
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -43,16 +42,9 @@ def filter_loss(method: str, d: int, n: int, epsilon: float) -> float:
 def cells_of(asked: Asked) -> dict[Call, dict[str, Any]]:
     """Return the calls of the sets that are at hand; quick: NLTCS, two epsilons, one run; `ours`: this package's."""
     epsilons, once = (0.2, 0.8) if asked.quick else EPSILONS, (INDEPENDENT, NO_PRIVACY)
-    cells, names = dict[Call, dict[str, Any]](), list[str]()
-    for name in ("nltcs",) if asked.quick else RUNS:
-        try:
-            protocol.loaded(name)
-            names.append(name)
-        except DatasetMissing as missing:
-            print(f"left out: {missing}")
-            reason = missing
+    cells, names = dict[Call, dict[str, Any]](), at_hand(("nltcs",) if asked.quick else RUNS, protocol.loaded)
     if not names:
-        raise reason
+        raise LeftOut("it needs one of its tables")
     for name, svm in itertools.product(names, (False, True)):
         # F is for binary columns.
         methods = [method for method in METHODS if name in ("nltcs", "acs") or not method.endswith(", F")]

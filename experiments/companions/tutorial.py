@@ -26,7 +26,6 @@ from experiments.asked import Asked
 from experiments.cells import HERE, save
 from experiments.companions import pages
 from experiments.companions.discrete import Array
-from experiments.declare import Experiment
 from experiments.protocols.data import ADULT_NUMBERS, ORDER
 
 PAGE = HERE.parent / "docs" / "gallery.md"
@@ -153,8 +152,3 @@ def tutorial(asked: Asked) -> Path:
                                PAGE.read_text(encoding="utf-8")))
     return pages.publish("tutorial", asked, rows, sections="\n\n".join(
         f"## {each.title}\n\n{each.guarantee}\n\n{tables[each.title]}" for each in GALLERY if each.title not in slow))
-
-
-declared = [Experiment(name="tutorial",
-           what="companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
-           run=tutorial)]

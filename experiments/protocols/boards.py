@@ -24,8 +24,7 @@ from experiments import cells as machinery
 from experiments import fingerprints, rivals
 from experiments.asked import Asked, LeftOut
 from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
-from experiments.datasets import DatasetMissing
-from experiments.declare import Experiment
+from experiments.declare import Experiment, at_hand
 from experiments.frames import markdown, with_new
 from experiments.protocols import scores
 from experiments.protocols.data import every_set, find, loaded
@@ -254,18 +253,13 @@ def with_ours(committed: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
 
 def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:
     """Return which data sets, of a protocol, can be had, and say of each other one why not."""
-    found = []
+    known = []
     for name in names:
-        try:
-            if protocol is not None and protocol.name not in find(name).protocols:
-                print(f"left out: {name} is no data set of {protocol.name}")
-                continue
-            loaded(name)
-        except DatasetMissing as missing:
-            print(f"left out: {missing}")
+        if protocol is None or protocol.name in find(name).protocols:
+            known.append(name)
         else:
-            found.append(name)
-    return found
+            print(f"left out: {name} is no data set of {protocol.name}")
+    return list(at_hand(known, loaded))
 
 
 def sizes_for(method: str, schema: tm.Schema, sizes: Sequence[int]) -> Sequence[int]:
