@@ -84,15 +84,16 @@ class Experiment:
     def with_inputs(self, asked: Asked) -> tuple[Asked, bool]:
         """Return what is asked with the inputs at hand, and whether that is the whole; LeftOut if there is no input."""
         own = self.settled(asked)
+        as_usual = own.epsilons == self.settled(replace(asked, epsilons=())).epsilons
         if self.numbers:
-            return own, set(asked.names) >= NUMBERS
+            return own, set(asked.names) >= NUMBERS and as_usual
         usual = [sampled(each) for each in (self.quick or self.inputs if asked.quick else self.inputs)]
         known = [sampled(each) for each in (*self.inputs, *self.more)]
         wanted = [each for each in known if each.source in asked.sets] if asked.sets else usual
         own = replace(own, inputs=at_hand(wanted, lambda sample: sample.load(0)))
         if self.inputs and self.needed and not own.inputs:
             raise LeftOut("it needs a table of the protocols")
-        return own, set(own.inputs) == set(usual) and own.epsilons == self.settled(replace(asked, epsilons=())).epsilons
+        return own, set(own.inputs) == set(usual) and as_usual
 
     def __call__(self, asked: Asked) -> Path:
         """Run it and write results/<stem>.csv and .md."""

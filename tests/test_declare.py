@@ -8,7 +8,7 @@ import pytest
 
 import trigmech as tm
 from experiments import cells, every
-from experiments.asked import Asked, LeftOut
+from experiments.asked import NUMBERS, Asked, LeftOut
 from experiments.cells import call
 from experiments.companions import marginals, statements
 from experiments.declare import Experiment
@@ -64,6 +64,14 @@ def test_a_run_is_of_what_is_asked_and_results_of_a_part_replace_no_others(resul
     seeds = int(head.split()[0])
     assert own.tolist() == [float(f"{epsilon / 3.0 + (seeds - 1) / 2.0:.3g}") for epsilon in epsilons]
     assert page.read_text(encoding="utf-8").splitlines()[0] == head
+
+
+def test_a_run_on_numbers_is_whole_with_the_thesiss_sets_at_the_usual_budgets(results):
+    of_numbers = replace(toy, inputs=(), numbers=True, cells=lambda asked: {
+        call(thirds, "one", epsilon, 0): {"table": "one", "epsilon": epsilon} for epsilon in asked.epsilons})
+    every_set = tuple(sorted(NUMBERS))
+    assert of_numbers(Asked(every_set)).stem == of_numbers(Asked((*every_set, "ADULT"))).stem == "toy"
+    assert of_numbers(Asked(every_set[1:])).stem == of_numbers(Asked(every_set, epsilons=(2.0,))).stem == "toy_partial"
 
 
 def test_a_page_is_made_of_its_file_alone(results):
