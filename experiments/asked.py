@@ -1,6 +1,7 @@
 """What the command line asks of an experiment."""
 
 from dataclasses import dataclass
+from typing import Any
 
 NUMBERS = frozenset({"CRM", "CSN", "CTG", "PKS", "WDBC"})  # the thesis's sets that can be had
 
@@ -11,45 +12,22 @@ class LeftOut(Exception):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True)
 class Asked:
-    """What an experiment is asked for; each takes of these what it knows.
+    """What an experiment is asked for; each takes of these what it knows. An empty one is the experiment's own."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Data sets of numbers that are at hand: the thesis's, or those asked for.
-    sets : tuple of str
-        Data sets of the protocols, or paths; all if empty.
-    methods : tuple of str
-        Of scoreboards; all if empty.
-    epsilons : tuple of float
-        The experiment's own if empty.
-    seeds : int
-        Releases at each budget; the experiment's own if 0.
-    minutes : float
-        Time limit of a scoreboard's table.
-    quick : bool
-        Fewer repetitions, queries or sizes.
-    jobs : int
-        Processes. Times compare at 1.
-    cells : tuple of int
-        That scoreboards cut numbers into for rivals that want categories.
-    finished : bool
-        Of scoreboards: run nothing.
-    ours : bool
-        Run again what the committed results have of this package, and keep their other lines.
-    """
-
-    names: tuple[str, ...] = ()
-    sets: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # data sets of numbers at hand: the thesis's, or those asked for
+    sets: tuple[str, ...] = ()  # data sets of the protocols, or paths
+    methods: tuple[str, ...] = ()  # of scoreboards
     epsilons: tuple[float, ...] = ()
-    seeds: int = 0
-    minutes: float = 30.0
-    quick: bool = False
-    jobs: int = 1
-    cells: tuple[int, ...] = (16, 64)
-    finished: bool = False
-    ours: bool = False
+    seeds: int = 0  # releases at each budget
+    minutes: float = 30.0  # time limit of a scoreboard's table
+    quick: bool = False  # fewer repetitions, queries or sizes
+    jobs: int = 1  # processes; times compare at 1
+    cells: tuple[int, ...] = (16, 64)  # that scoreboards cut numbers into for rivals that want categories
+    finished: bool = False  # of scoreboards: run nothing
+    ours: bool = False  # run again what the committed results have of this package, and keep their other lines
+    size: Any = None  # of a declared experiment: queries, rows or what else a quick run has less of
+    inputs: tuple[Any, ...] = ()  # of a declared experiment: the samples of its data sets that are at hand
+    older: frozenset[str] = frozenset()  # of a page: the mechanisms that other code than today's has run
 
     def stem(self, name: str, whole: bool = True) -> str:
         """Return the name of result files; those of a quick run, or not of the whole, replace no other's."""

@@ -24,8 +24,9 @@ from scipy import stats
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import call, run_cells, write_markdown
-from experiments.frames import formatted, markdown, read_csv, write
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, of_cells, read_csv
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -169,22 +170,9 @@ class Batches(_Calls):
 class Subject:
     """What is released, of which two inputs.
 
-    Parameters
-    ----------
-    mechanism : str
-    calibration : {"published", "rigorous"}
-    n, d : int
-        Of the tables.
-    budget : Budget
-        What the mechanism was asked for; with "published", the thesis's claim.
-    inputs : tuple of two
-        What the door is given of the two tables.
-    draw : callable
-        From an input, a noise and a ledger: through the door once.
-    fault : str
-        What was planted; empty for nothing.
-    spoil : callable, optional
-        From a noise to a faulty one, for each run.
+    `draw` passes an input once through the door, with a noise and a ledger. `budget` is what the mechanism was asked
+    for; with "published" scales, the thesis's claim. `fault` says what was planted, "" for nothing; `spoil` makes a
+    noise faulty, for each run.
     """
 
     mechanism: str
@@ -217,8 +205,6 @@ def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
     """Return for each run of one of the inputs the log-likelihood ratio of the first input to the second, and the first
     number that was drawn.
 
-    Notes
-    -----
     The ratio is of all outputs of the noise, by the law and scale that the door asked for. The other input's values are
     those that the door asks noise for when it is given the same outputs.
     """
@@ -299,18 +285,8 @@ def _upper(hits: Any, count: int, error: float) -> Array:
 def false_alarm(other: float, count: int, epsilon: float, delta: float, confidence: float = CONFIDENCE) -> float:
     """Return the probability that an event is counted as a refutation of (epsilon, delta) that just attains it.
 
-    Parameters
-    ----------
-    other : float
-        The neighbour's probability of the event; the event's own is then exp(epsilon) other + delta.
-    count : int
-        Runs that count, of each input.
-    epsilon, delta, confidence : float
-
-    Notes
-    -----
-    From the binomial laws of both counts. It lies far below 1 - confidence, because both bounds have to fail; a
-    mechanism with any slack is refuted less often still.
+    `other` is the neighbour's probability of the event; the event's own is then exp(epsilon) other + delta. By the
+    binomial laws of both counts, of `count` runs each: far below 1 - confidence, because both bounds have to fail.
     """
     error = (1.0 - confidence) / 2.0
     law = stats.binom(count, other)
@@ -591,25 +567,21 @@ def audited(name: str, sampler: str, count: int, confidence: float = CONFIDENCE)
             "seconds": time.process_time() - started, "refuted": bound.epsilon > proved, "false_alarm": alarm}
 
 
-def audit(asked: Asked) -> Path:
-    """Write results/audit.csv and .md; quick: a tenth of the runs."""
-    part = 10 if asked.quick else 1
-    cells = []
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls; quick: a tenth of the runs."""
+    part, found = 10 if asked.quick else 1, list[Call]()
     for name in SUBJECTS:
         axes, linf = name.startswith("Improved"), "linf" in name or "blocks" in name
         many = MORE.get(name, WITH_AXES if axes else SIMULATED), HARDENED_SLOW if axes or linf else HARDENED
-        cells += [call(audited, name, sampler, (WITH_ROUNDS if name.startswith("tables") else count) // part)
+        found += [call(audited, name, sampler, (WITH_ROUNDS if name.startswith("tables") else count) // part)
                   for sampler, count in zip(("simulated", "OpenDP"), many, strict=True)]
-    cells += [call(audited, name, "simulated", (ROUNDS_PLANTED if name.startswith("tables") else PLANTED) // part)
+    found += [call(audited, name, "simulated", (ROUNDS_PLANTED if name.startswith("tables") else PLANTED) // part)
               for name in FAULTS]
-    results = dict(run_cells(cells, asked.jobs, "audit"))
-    lines, stem = pd.DataFrame([results[cell] for cell in cells]), asked.stem("audit")
-    write(stem, formatted(lines, **dict.fromkeys(lines.select_dtypes("float").columns, ".6g")))
-    return write_markdown(stem, report(lines))
+    return {cell: {} for cell in found}
 
 
-def report(lines: pd.DataFrame) -> list[str]:
-    """Return the Markdown."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: correct mechanisms, then planted faults."""
     correct, faults = lines[lines["fault"] == ""], lines[lines["fault"] != ""]
     text = ["# Lower bounds of ε by experiment", "",
             f"Releases of two neighbouring tables, and how well they are told apart; each bound holds with "
@@ -664,3 +636,9 @@ def check(results: Path) -> list[str]:
             + (f": the planted fault ({row.fault}) is not refuted" if row.fault else
                f": at least {row.bound} instead of {row.proved}")
             for row in lines[lines["refuted"] != (lines["fault"] != "")].itertuples()]
+
+
+audit = Experiment(
+    name="audit", what="lower bounds of epsilon, and planted faults that must exceed it (ten minutes; no data)",
+    cells=cells, lines=of_cells, page=page, check=check,
+    formats=dict.fromkeys(("delta", "claimed", "proved", "bound", "share", "other", "seconds", "false_alarm"), ".6g"))

@@ -50,37 +50,14 @@ SMALLEST_VARIANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """A distribution with independent columns, each by its own weighted nodes; it answers without sampling.
-
-    Parameters
-    ----------
-    nodes : ndarray (d, m)
-        Entries in [-1, 1].
-    weights : ndarray (d, m)
-        At least 0; every row sums to 1.
-    """
+    """A distribution with independent columns, each by its own nodes (d, m) in [-1, 1] and weights (d, m) of sum 1."""
 
     nodes: Array
     weights: Array
 
     def answers(self, workload: Workload) -> Array:
-        """Return the answers to W1, W2 or W3 under the product of the columns, in the shape of the workload's own.
+        """Return the answers (queries, widths) to W1, W2 or W3 under the product of the columns; TypeError for others.
 
-        Parameters
-        ----------
-        workload : GaussianKernels, PairKernels or SecondMoments
-
-        Returns
-        -------
-        ndarray (queries, widths)
-
-        Raises
-        ------
-        TypeError
-            For another workload.
-
-        Notes
-        -----
         Cost: for W1 a cubic of each coordinate of each centre: what a few hundred weighted points would cost.
         """
         if isinstance(workload, GaussianKernels):
@@ -135,23 +112,8 @@ def uniform(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
 
 
 def histograms(X: Array, budget: tm.Budget, rng: np.random.Generator, bins: int = 8) -> Baseline:
-    """Release a histogram of every column, all at once; columns are independent, and uniform in each bin.
+    """Release a histogram of every column of X (n, d), all at once; columns are independent, and uniform in each bin.
 
-    Parameters
-    ----------
-    X : ndarray (n, d), private
-        Points of the cube.
-    budget : Budget
-    rng : numpy.random.Generator
-    bins : int
-        Of equal width on [-1, 1].
-
-    Returns
-    -------
-    Baseline
-
-    Notes
-    -----
     Privacy: 2 d / n in L1, sqrt(2 d) / n in L2; see the module's docstring.
     """
     n, d = X.shape
@@ -166,22 +128,8 @@ def histograms(X: Array, budget: tm.Budget, rng: np.random.Generator, bins: int 
 def diagonal(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
     """Release means and variances of all columns at once, as means of (x, c x^2); columns are independent normals.
 
-    Values outside [-1, 1] are clipped to its ends.
-
-    Parameters
-    ----------
-    X : ndarray (n, d), private
-        Points of the cube.
-    budget : Budget
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Baseline
-
-    Notes
-    -----
-    Privacy: 2 d / n in L1 with c = 1/2, 2 sqrt(d) / n in L2 with c = 1.6; see the module's docstring.
+    Values outside [-1, 1] are clipped to its ends. Privacy: 2 d / n in L1 with c = 1/2, 2 sqrt(d) / n in L2 with c =
+    1.6; see the module's docstring.
     """
     from scipy.special import ndtri
 
@@ -200,24 +148,9 @@ def diagonal(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
 def gaussian(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
     """Release the mean and all second moments about the cube's centre; the rows are normal, clipped to the cube.
 
-    Half of epsilon, or of mu squared, goes to either. Negative eigenvalues of the covariance become 0.
-
-    Parameters
-    ----------
-    X : ndarray (n, d), private
-        Points of the cube.
-    budget : Budget
-    rng : numpy.random.Generator
-        Of the noise and of the points.
-
-    Returns
-    -------
-    Baseline
-
-    Notes
-    -----
-    Privacy: the mean 2 d / n in L1 and 2 sqrt(d) / n in L2, the second moments (2 floor(d^2 / 4) + d) / n and d / n;
-    see the module's docstring.
+    Half of epsilon, or of mu squared, goes to either. Negative eigenvalues of the covariance become 0. Privacy: the
+    mean 2 d / n in L1 and 2 sqrt(d) / n in L2, the second moments (2 floor(d^2 / 4) + d) / n and d / n; see the
+    module's docstring.
     """
     n, d = X.shape
     ledger = _ledger(budget)

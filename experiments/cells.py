@@ -110,6 +110,10 @@ def reached(module: str) -> set[str]:
                          for name in (f"{node.module}.{alias.name}" for alias in node.names)}
             new = {name for name in names - found if name.startswith(("trigmech", "experiments"))
                    and not name.startswith(SHOWING) and source_of(name).exists()}
+            if "experiments.protocols.data" in new:
+                # It reads these by the folder.
+                new |= {f"experiments.protocols.sets.{path.stem}" for path in source_of(
+                    "experiments.protocols.sets").parent.glob("*.py")} - found
             found |= new
             waiting += new
     return found
@@ -182,12 +186,7 @@ def _warm_up(threads: int) -> None:
 def run_cells(cells: Iterable[J], jobs: int, title: str) -> Iterator[tuple[J, dict[str, Any]]]:
     """Yield each job with its result, as they are done, and show the progress.
 
-    Parameters
-    ----------
-    cells : iterable of Job
-    jobs : int
-        Processes. Times of several jobs at once are longer than of one.
-    title : str
+    `jobs` are processes: times of several at once are longer than of one.
     """
     todo = list(cells)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Container, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,19 @@ import pandas as pd
 from experiments import baselines, fingerprints
 from experiments.asked import Asked
 from experiments.cells import HERE, RESULTS, write_markdown
-from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
+from experiments.declare import Experiment
+from experiments.frames import (
+    SIGMAS,
+    arranged,
+    formatted,
+    geometric,
+    markdown,
+    measured,
+    read_csv,
+    shown,
+    with_new,
+    write,
+)
 from experiments.protocols import boards
 from experiments.runs import BEST, release
 from experiments.search import expected
@@ -89,25 +102,11 @@ def comparison(workload: str, asked: Asked) -> Path:
 
 
 def with_ours(committed: Path, made: pd.DataFrame, run: Container[str]) -> pd.DataFrame:
-    """Return the lines of a committed file, as texts, with new ones in the place of the old ones of some mechanisms.
-
-    Raises
-    ------
-    ValueError
-        If a new line has no old one, or a line of these mechanisms has no new one, as where a data set is missing.
-    """
-    keys = ["dataset", "setting", "row", "method", "what", "sigma"]
+    """Return the lines of a committed file, as texts, with new ones in the place of the old ones of some mechanisms."""
     old, new = (pd.read_csv(text, keep_default_na=False, dtype=str) for text in (
         committed, io.StringIO(made.to_csv(index=False))))
-    places = {key: place for place, key in enumerate(old[keys].itertuples(index=False, name=None))}
-    for line, key in zip(new.to_numpy(), new[keys].itertuples(index=False, name=None), strict=True):
-        if key not in places:
-            raise ValueError(f"the results do not have {key}, and the new lines do")
-        old.loc[places.pop(key)] = line
-    left = [key for key in places if key[2] in OWN and mechanism_of(key[2], key[1]) in run]
-    if left:
-        raise ValueError(f"the results have {left[0]}, and the new lines do not")
-    return old
+    return with_new(old, new, ["dataset", "setting", "row", "method", "what", "sigma"],
+                    lambda key: key[2] in OWN and mechanism_of(key[2], key[1]) in run)
 
 
 def summary(workload: str, lines: pd.DataFrame) -> pd.DataFrame:
@@ -304,3 +303,15 @@ def check(results: Path) -> list[str]:
                 failures.append(f"w1: {setting}: thesis / {BEST} is {ratio:.1f} in the geometric mean"
                                 f"{f' over sets of at least {LARGE} rows' if large else ''}, not {least:g}")
     return failures
+
+
+def _page(workload: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
+    return report(workload, lines, MOST_QUERIES, asked.older)
+
+
+declared = [Experiment(
+    name=workload, what=words, numbers=True, run=partial(comparison, workload), check=check,
+    page=partial(_page, workload))
+    for workload, words in (
+        ("w1", "all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)"),
+        ("w2", "the same on kernels of pairs of columns"), ("w3", "the same on second moments"))]

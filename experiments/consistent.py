@@ -1,53 +1,44 @@
 """More and more budget: no error of the default release's tables should grow."""
 
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from experiments.asked import Asked, LeftOut
-from experiments.cells import run_cells, write_markdown
-from experiments.frames import formatted, markdown, write
-from experiments.protocols.boards import BOOTSTRAP, DEFAULT, SEEDS, TableCell, available, loss
+from experiments.asked import Asked
+from experiments.declare import Experiment
+from experiments.frames import markdown, means
+from experiments.protocols.boards import BOOTSTRAP, DEFAULT, SEEDS, TableCell, loss
 
 SETS = {"nist_demographic": "nist", "adult": "adult", "pks": "smooth", "csn": "smooth"}
-# CSN's kernels take half an hour: by name only.
-WHOLE = ("nist_demographic", "adult", "pks")
 EPSILONS = (1.0, 3.0, 10.0, 100.0, 1000.0)
 # A mean has grown if it is larger by this part and by so many standard errors of the difference.
 GROWN, ERRORS = 1.05, 2.0
 
 
-def consistent(asked: Asked) -> Path:
-    """Write results/consistent.csv and .md, and return the page.
-
-    No sets: those of `WHOLE`. Quick: 2 releases of the smallest set.
-    """
-    wanted = ["nist_demographic"] if asked.quick else [name for name in SETS if name in (asked.sets or WHOLE)]
-    found, seeds = available(wanted), 2 if asked.quick else asked.seeds or SEEDS
-    cells = [TableCell(name, SETS[name], method, 0, epsilon, seed, asked.minutes) for name in found
-             for seed in range(seeds)
-             for method, epsilon in [(BOOTSTRAP, 0.0), *((DEFAULT, epsilon) for epsilon in EPSILONS)]]
-    if not cells:
-        raise LeftOut("it needs a table of the protocols")
-    lines = [{"dataset": cell.dataset, "epsilon": cell.epsilon, "measure": measure, "value": loss(measure, value)}
-             for cell, result in run_cells(cells, asked.jobs, "consistent")
-             for measure, value in {**result["scores"], "warnings": result.get("warnings", 0)}.items()]
-    means = pd.DataFrame(lines).groupby(["dataset", "measure", "epsilon"])["value"].agg(["mean", "sem"]).reset_index()
-    stem = asked.stem("consistent", asked.quick or set(found) == set(WHOLE))
-    write(stem, formatted(means, mean=".5g", sem=".3g"))
-    return write_markdown(stem, page(means, seeds))
+def cells(asked: Asked) -> dict[TableCell, dict[str, Any]]:
+    """Return the tables, of every set so many by the bootstrap and at each budget."""
+    return {TableCell(each.source, SETS[each.source], method, 0, epsilon, seed, asked.minutes): {
+                "dataset": each.source, "epsilon": epsilon}
+            for each in asked.inputs for seed in range(asked.seeds)
+            for method, epsilon in [(BOOTSTRAP, 0.0), *((DEFAULT, epsilon) for epsilon in EPSILONS)]}
 
 
-def page(means: pd.DataFrame, seeds: int) -> list[str]:
+def losses(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each measure, as an error."""
+    return [{**head, "measure": measure, "value": loss(measure, value)}
+            for measure, value in {**result["scores"], "warnings": result.get("warnings", 0)}.items()]
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown: a table for each data set, with a mark where more budget did harm."""
     text = ["# More and more budget", "",
-            f"Means of {seeds} releases by default, with as many rows as the data. All numbers are errors: of "
+            f"Means of {asked.seeds} releases by default, with as many rows as the data. All numbers are errors: of "
             "k_marginal what is missing to 1000, of auc, accuracy and f1 what is missing to 1, of the detector what it "
             f"has above 0.5. ✗: larger than at the budget before by more than {GROWN - 1:.0%} and {ERRORS:g} standard "
             "errors. *bootstrap*: real rows drawn with replacement. The last column is the error at the largest budget "
             "over that of the bootstrap.", ""]
-    for dataset, group in means.groupby("dataset", sort=False):
+    for dataset, group in lines.groupby("dataset", sort=False):
         rows = []
         for measure, own in group.groupby("measure", sort=False):
             of = own.set_index("epsilon")
@@ -62,3 +53,12 @@ def page(means: pd.DataFrame, seeds: int) -> list[str]:
         text += [f"## {dataset}", "", *markdown(
             ["measure", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "bootstrap", "ratio"], rows), ""]
     return text
+
+
+# CSN's kernels take half an hour: by name only.
+consistent = Experiment(
+    name="consistent", what="tables at epsilon from 1 to 1000: more budget should do no harm (an hour)",
+    inputs=list(SETS)[:3], quick=list(SETS)[:1], more=list(SETS)[3:], seeds=(2, SEEDS), cells=cells, lines=losses,
+    table=lambda lines: means(lines, ["dataset", "measure", "epsilon"], mean="mean", sem="sem").sort_values(
+        ["dataset", "measure", "epsilon"], kind="stable"),
+    page=page, formats={"mean": ".5g", "sem": ".3g"})

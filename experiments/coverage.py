@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import call, write_markdown
-from experiments.frames import formatted, markdown, measured, read_csv, shown, write
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, of_workloads, read_csv, shown
 from experiments.runs import answers, cube, workloads
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.workload import Workload
@@ -52,22 +53,12 @@ def _combined(workload: Workload, index: NDArray[np.int64], missed: Array, count
 
 
 def held(errors: Array, measured: Array, bars: PredictedError) -> dict[str, list[float]]:
-    """Return how error bars did on one workload: for each name below one number for each part.
+    """Return how error bars did on one workload: of each name below a list with one number for each part.
 
-    Parameters
-    ----------
-    errors : ndarray (queries, parts)
-        With their signs.
-    measured : ndarray (queries, parts)
-        The part of each that comes from the measured moments.
-    bars : PredictedError
-
-    Returns
-    -------
-    dict
-        "within", the share of queries whose absolute error is within the bound; "worst", 1 if the worst error is, else
-        0; "ratio", the median of bound / error; "excess", the root mean square of the errors over that of the predicted
-        deviations; "unmeasured", the share of the squared errors that comes from what was not measured.
+    `errors` (queries, parts) have their signs; `measured` is the part of each that comes from the measured moments.
+    "within": the share of queries whose absolute error is within the bound; "worst": 1 if the worst error is, else 0;
+    "ratio": the median of bound / error; "excess": the root mean square of the errors over that of the predicted
+    deviations; "unmeasured": the share of the squared errors that comes from what was not measured.
     """
     size, rest = np.abs(errors), np.square(errors - measured).sum(axis=0)
     return {"within": (size <= bars.bound).mean(axis=0).tolist(),
@@ -77,26 +68,25 @@ def held(errors: Array, measured: Array, bars: PredictedError) -> dict[str, list
             "unmeasured": (rest / np.maximum(rest + np.square(measured).sum(axis=0), SMALLEST_ERROR**2)).tolist()}
 
 
-def coverage(asked: Asked) -> Path:
-    """Write results/coverage.csv and .md; quick: 2 repetitions and 100 queries of W1 instead of 5 and 500."""
-    repetitions, queries = (2, 100) if asked.quick else (5, 500)
-    cells = {call(held_bars, name, epsilon, delta, r, queries): {"dataset": name, "setting": setting}
-             for name in asked.names for setting, (epsilon, delta) in BUDGETS.items() for r in range(repetitions)}
-    grouped = measured(cells, asked, "coverage").groupby(
-        ["dataset", "setting", "workload", "sigma", "what"], sort=False)
-    found = grouped["value"].agg(["mean", "median", "sem", "count"]).unstack("what", sort=False)
-    lines = pd.DataFrame({what: found[how][what] for what, how in TOLD.items()}).assign(
-        within_error=found["sem"]["within"].fillna(0.0), repetitions=found["count"]["within"])
-    stem = asked.stem_of_numbers("coverage")
-    written = write(stem, formatted(lines.reset_index(), **dict.fromkeys(TOLD, ".6g"), within_error=".2g"))
-    return write_markdown(stem, report(written, repetitions, queries))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls: so many releases of every data set at every budget."""
+    return {call(held_bars, name, epsilon, delta, r, asked.size): {"dataset": name, "setting": setting}
+            for name in asked.names for setting, (epsilon, delta) in BUDGETS.items() for r in range(asked.seeds)}
 
 
-def report(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
+def table(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return of all releases what is told of error bars, a line for each width."""
+    found = lines.groupby(["dataset", "setting", "workload", "sigma", "what"], sort=False)["value"].agg(
+        ["mean", "median", "sem", "count"]).unstack("what", sort=False)
+    return pd.DataFrame({what: found[how][what] for what, how in TOLD.items()}).assign(
+        within_error=found["sem"]["within"].fillna(0.0), repetitions=found["count"]["within"]).reset_index()
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: a table for each setting, and where the goal is missed."""
     average = lines["within"].mean()
     text = [f"# Error bars at {LEVEL:.0%} against the truth", "",
-            f"`predicted_error` of {queries} queries of W1, {PAIR_QUERIES} of W2 and all of W3, over {repetitions} "
+            f"`predicted_error` of {asked.size} queries of W1, {PAIR_QUERIES} of W2 and all of W3, over {asked.seeds} "
             "releases by the default mechanism. Answers from the weighted points.", "",
             "- *within*: share of the queries whose absolute error is at most the query's bound, mean over the "
             f"releases ± its standard error; goal: at least {LEVEL:g} on average. ✗: below it.",
@@ -144,3 +134,9 @@ def check(results: Path) -> list[str]:
     path = results / "coverage.csv"
     average = read_csv(path)["within"].mean() if path.exists() else 1.0
     return [] if average >= LEVEL else [f"coverage: {average:.3f} of the queries are within the bars, not {LEVEL:g}"]
+
+
+coverage = Experiment(
+    name="coverage", what="error bars against the truth (half an hour)", numbers=True, seeds=(2, 5), size=(100, 500),
+    cells=cells, lines=of_workloads, table=table, page=page, check=check,
+    formats=dict.fromkeys(TOLD, ".6g") | {"within_error": ".2g"})

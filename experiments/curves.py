@@ -1,50 +1,41 @@
 """Errors against epsilon, for several sizes of the table."""
 
-from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from experiments.asked import Asked
-from experiments.cells import write_markdown
-from experiments.frames import SIGMAS, formatted, geometric, markdown, measured, shown, write
+from experiments.cells import Call
+from experiments.declare import Experiment
+from experiments.frames import SIGMAS, geometric, markdown, of_workloads, shown
 from experiments.runs import BEST, release
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+KEYS = ["dataset", "percent", "workload", "epsilon", "delta"]
 DELTAS = (0.0, 1e-3)
 PERCENTS = (10, 30, 100)
 WORSE = 1.05  # more budget is said to have done harm from here
 EXACT = 1e-12  # whatever is answered exactly counts as nearly so
 
 
-def curves(asked: Asked) -> Path:
-    """Write results/curves.csv and .md: medians over the repetitions of the worst errors of W1, W2 and W3.
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls: releases of the first 10, 30 and 100 % of the rows at every budget."""
+    return {release(name, BEST, epsilon=epsilon, delta=delta, repetition=r, n_queries=asked.size,
+                    percent=percent): {
+                "dataset": name, "percent": percent, "epsilon": epsilon, "delta": delta, "repetition": r}
+            for name in sorted(asked.names) for percent in PERCENTS for epsilon in asked.epsilons
+            for delta in DELTAS for r in range(asked.seeds)}
 
-    Of several widths the geometric mean is taken in each repetition. Tables of 10 and 30 % are the first rows in a
-    fixed random order, scaled as the whole table is, and errors are against their own answers.
-    Quick: 2 repetitions, 500 queries of W1 and three epsilons instead of 3, 2000 and five.
-    """
-    repetitions, queries, epsilons = (2, 500, EPSILONS[::2]) if asked.quick else (3, 2_000, EPSILONS)
-    cells = {release(name, BEST, epsilon=epsilon, delta=delta, repetition=r, n_queries=queries, percent=percent): {
-                 "dataset": name, "percent": percent, "epsilon": epsilon, "delta": delta, "repetition": r}
-             for name in sorted(asked.names) for percent in PERCENTS for epsilon in epsilons
-             for delta in DELTAS for r in range(repetitions)}
-    lines = measured(cells, asked, "curves")
-    keys = ["dataset", "percent", "workload", "epsilon", "delta"]
+
+def table(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return medians over the repetitions of the worst errors, of several widths the geometric mean."""
     worst = lines[lines["what"] == "absolute"].assign(value=lambda those: those["value"].clip(lower=EXACT))
-    of_widths = worst.groupby([*keys, "repetition"], sort=False)["value"].agg(geometric)
-    found = of_widths.groupby(keys, sort=False).agg(["median", "min", "max"]).reset_index().rename(
-        columns={"min": "least", "max": "most"})
+    of_widths = worst.groupby([*KEYS, "repetition"], sort=False)["value"].agg(geometric)
+    found = of_widths.groupby(KEYS, sort=False).agg(median="median", least="min", most="max").reset_index()
     sizes = lines[lines["what"] == "rows"].groupby(["dataset", "percent"])["value"].first().rename("rows")
     found = found.join(sizes.astype(int), on=["dataset", "percent"]).assign(mechanism=BEST)
-    found = found.sort_values(["dataset", "percent", "workload"], kind="stable")
-    harm = [f"- {name}, {percent} %, {workload.upper()}: {more} has {ratio:.2f} times the error of {less}"
-            for (name, percent, workload), own in found.groupby(["dataset", "percent", "workload"])
-            for less, more, ratio in worse(own)]
-    stem = asked.stem_of_numbers("curves")
-    written = write(stem, formatted(found, epsilon="g", delta="g", median=".6g", least=".6g", most=".6g")[
-        ["dataset", "percent", "rows", "workload", "mechanism", "epsilon", "delta", "median", "least", "most"]])
-    return write_markdown(stem, [*_tables(written, repetitions, queries),
-                                 "## Where more budget did harm", "", *(harm or ["Nowhere."])])
+    return found.sort_values(["dataset", "percent", "workload"], kind="stable")[
+        ["dataset", "percent", "rows", "workload", "mechanism", "epsilon", "delta", "median", "least", "most"]]
 
 
 def worse(curve: pd.DataFrame) -> list[tuple[str, str, float]]:
@@ -60,11 +51,12 @@ def worse(curve: pd.DataFrame) -> list[tuple[str, str, float]]:
     return found
 
 
-def _tables(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: a table for each workload, and where more budget did harm."""
     used = " and ".join(f"{name} at δ = {delta:g}" for delta, name in sorted(set(zip(
         lines["delta"], lines["mechanism"], strict=True))))
     text = ["# Errors against epsilon", "",
-            f"{used}. Medians over {repetitions} repetitions of the worst error over {queries} queries of W1 (and "
+            f"{used}. Medians over {asked.seeds} repetitions of the worst error over {asked.size} queries of W1 (and "
             "over W2 and W3), of several σ the geometric mean. Tables of 10 and 30 % are the first rows in a fixed "
             "random order; errors are against their own answers.", ""]
     for workload in SIGMAS:
@@ -74,4 +66,14 @@ def _tables(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
                 for (name, percent, size, delta), values in zip(table.index, table.to_numpy(), strict=True)]
         text += [f"## {workload.upper()}", "", *markdown(
             ["data", "part", "rows", "δ", *(f"ε = {epsilon:g}" for epsilon in table.columns)], rows), ""]
-    return text
+    harm = [f"- {name}, {percent} %, {workload.upper()}: {more} has {ratio:.2f} times the error of {less}"
+            for (name, percent, workload), own in lines.groupby(["dataset", "percent", "workload"])
+            for less, more, ratio in worse(own)]
+    return [*text, "## Where more budget did harm", "", *(harm or ["Nowhere."])]
+
+
+curves = Experiment(
+    name="curves", what="errors against epsilon, for three sizes of each table (an hour)", numbers=True,
+    seeds=(2, 3), size=(500, 2_000), epsilons=(EPSILONS[::2], EPSILONS), cells=cells,
+    lines=of_workloads, table=table, page=page,
+    formats={"epsilon": "g", "delta": "g", "median": ".6g", "least": ".6g", "most": ".6g"})

@@ -47,20 +47,10 @@ class File(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """What is known about a data set before it is loaded.
+    """What is known about a data set before it is loaded: the thesis's name, UCI's title, archive and page.
 
-    Parameters
-    ----------
-    name, title : str
-        The thesis's abbreviation and UCI's title.
-    url, page : str
-        UCI's archive for download, and UCI's page.
-    files : tuple of File
-        The raw files that the recipe reads, in its order; none for WDBC, which scikit-learn brings.
-    recipe : function or None
-        From the files' contents to a table of numbers; None if it is not known.
-    note : str
-        Which columns and rows are used, and how sure that is.
+    `files` are the raw files that the recipe reads, in its order (none for WDBC, which scikit-learn brings). The recipe
+    makes a table of numbers of their contents; None if it is not known. The note says which columns and rows are used.
     """
 
     name: str
@@ -76,12 +66,7 @@ def cube(table: pd.DataFrame) -> NDArray[np.float64]:
     """Return the values (n, d) with each column scaled linearly from its [min, max], which it reaches, to [-1, 1].
 
     These bounds come from the data, as in the thesis. That is not private, which is why this function lives among the
-    experiments and not in the package.
-
-    Raises
-    ------
-    ValueError
-        If a column is constant.
+    experiments and not in the package. Raises ValueError if a column is constant.
     """
     values = table.to_numpy(np.float64)
     lower, upper = values.min(axis=0), values.max(axis=0)
@@ -91,21 +76,10 @@ def cube(table: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def load(name: str, progress: bool = True) -> pd.DataFrame:
-    """Return a data set in its original units, all columns float64, downloading it if need be.
+    """Return a data set, by its name in any case, in its original units, all columns float64, downloaded if need be.
 
-    Parameters
-    ----------
-    name : str
-        A key of :data:`DATASETS`, in any case.
-    progress : bool
-        Whether to show a bar while downloading.
-
-    Raises
-    ------
-    DatasetMissing
-        If the name is unknown, a file is neither found nor downloaded, or no recipe is known (PAM).
-    DatasetCorrupt
-        If a file is found or downloaded but its sha256 is not the known one.
+    Raises DatasetMissing if the name is unknown, a file is neither found nor downloaded, or no recipe is known (PAM),
+    and DatasetCorrupt if a file has not the known sha256.
     """
     dataset = DATASETS.get(name.upper())
     if dataset is None:

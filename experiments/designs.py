@@ -5,7 +5,6 @@ see nothing private, and measured against the real table.
 """
 
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.asked import Asked, LeftOut
-from experiments.cells import call, write_markdown
-from experiments.frames import formatted, markdown, measured_kinds, write
-from experiments.protocols.boards import available
+from experiments.asked import Asked
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, of_kinds
 from experiments.protocols.data import load
 from trigmech.answering import Answers
 from trigmech.evaluation import statistics
@@ -24,10 +23,9 @@ from trigmech.planning.shares import Shares
 
 Array = NDArray[np.float64]
 
-SEED, SEEDS = 2014, 2
+SEED = 2014
 # Delta of each table.
 TABLES = {"nist_demographic": 1e-5, "nltcs": 1e-9, "synmeter_wine": 1e-5}
-EPSILONS = (1.0, 10.0)
 DESIGNS: dict[str, Any] = {
     "default": tm.TableMechanism(),
     "pairs alone": tm.TableMechanism(workload=tm.workload.Marginals(2)),
@@ -78,39 +76,35 @@ def deviation_of(answers: Answers) -> Array:
     return answers.error.deviation
 
 
-def designs(asked: Asked) -> Path:
-    """Write results/designs.csv and .md, and return the page.
-
-    So many releases (seeds) by each design. Quick: 1 release of the smallest table, at epsilon = 1.
-    """
-    wanted = ["synmeter_wine"] if asked.quick else [name for name in TABLES if not asked.sets or name in asked.sets]
-    found, seeds = available(wanted), 1 if asked.quick else asked.seeds or SEEDS
-    cells = {call(design_errors, name, design, epsilon, repetition): {
-                 "dataset": name, "epsilon": f"{epsilon:g}", "design": design}
-             for name in found for epsilon in (EPSILONS[:1] if asked.quick else EPSILONS) for design in DESIGNS
-             for repetition in range(seeds)}
-    if not cells:
-        raise LeftOut("it needs a table of the protocols")
-    means = measured_kinds(cells, asked, "designs").groupby(["dataset", "epsilon", "design", "kind"], sort=False)[
-        ["predicted", "measured"]].mean().reset_index().sort_values(["dataset", "epsilon", "kind"], kind="stable")
-    stem = asked.stem("designs", asked.quick or set(found) == set(TABLES))
-    write(stem, formatted(means, predicted=".4g", measured=".4g"))
-    return write_markdown(stem, page(means, seeds))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls: so many releases of every table by each design at each budget."""
+    return {call(design_errors, each.source, design, epsilon, repetition): {
+                "dataset": each.source, "epsilon": epsilon, "design": design}
+            for each in asked.inputs for epsilon in asked.epsilons for design in DESIGNS
+            for repetition in range(asked.seeds)}
 
 
-def page(means: pd.DataFrame, seeds: int) -> list[str]:
+def table(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over the releases, each kind together."""
+    found = lines.groupby(["dataset", "epsilon", "design", "kind"], sort=False)[["predicted", "measured"]].mean()
+    return found.reset_index().sort_values(["dataset", "epsilon", "kind"], kind="stable")
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown: predicted and measured errors side by side, and what choosing by prediction would cost."""
+    lines = lines.assign(predicted=pd.to_numeric(lines["predicted"], errors="coerce"))
     text = ["# Designs by predicted and by measured error", "",
-            f"Means of {seeds} releases. In each entry the predicted error, then the measured one. Tables of one, two "
-            "and three columns: mean total variation, numbers in 16, 8 and 4 equal cells of their bounds; kernels: "
-            "mean error of Gaussian kernels of pairs of numbers. *smooth* measures moments and predicts kernels alone.",
+            f"Means of {asked.seeds} releases. In each entry the predicted error, then the measured one. Tables of "
+            "one, two and three columns: mean total variation, numbers in 16, 8 and 4 equal cells of their bounds; "
+            "kernels: mean error of Gaussian kernels of pairs of numbers. *smooth* measures moments and predicts "
+            "kernels alone.",
             ""]
     costs: dict[str, list[float]] = {}
-    for (dataset, epsilon), group in means.groupby(["dataset", "epsilon"], sort=False):
+    for (dataset, epsilon), group in lines.groupby(["dataset", "epsilon"], sort=False):
         kinds = list(dict.fromkeys(group["kind"]))
         of = {(row["design"], row["kind"]): ("–" if pd.isna(row["predicted"]) else f"{row['predicted']:.4f}")
               + f", {row['measured']:.4f}" for row in group.to_dict("records")}
-        text += [f"## {dataset}, ε = {epsilon}", "", *markdown(["design", *kinds], [
+        text += [f"## {dataset}, ε = {epsilon:g}", "", *markdown(["design", *kinds], [
             [design, *(of.get((design, kind), "") for kind in kinds)] for design in DESIGNS]), ""]
         for kind, own in group.dropna().groupby("kind", sort=False):
             chosen = own.loc[own["predicted"].idxmin(), "measured"]
@@ -119,3 +113,10 @@ def page(means: pd.DataFrame, seeds: int) -> list[str]:
              "The measured error of the design that is predicted to be best, over the least measured one: "
              + "; ".join(f"{kind} {np.mean(each):.2f}, at worst {max(each):.2f}" for kind, each in costs.items()) + "."]
     return text
+
+
+designs = Experiment(
+    name="designs", what="where a table's budget should go: predicted beside measured errors (an hour)",
+    inputs=list(TABLES), quick=["synmeter_wine"], seeds=(1, 2), epsilons=((1.0,), (1.0, 10.0)), cells=cells,
+    lines=of_kinds, table=table, page=page,
+    formats={"epsilon": "g", "predicted": ".4g", "measured": ".4g"})

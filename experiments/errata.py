@@ -63,13 +63,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 def composed(laplace: Sequence[tuple[float, int]], mu: float, pessimistic: bool) -> Any:
     """Return the privacy loss distribution of independent releases, rounded up (pessimistic) or down.
 
-    Parameters
-    ----------
-    laplace : sequence of (ratio, count)
-        Laplace coordinates.
-    mu : float
-        Of all Gaussian releases together; 0 for none.
-    pessimistic : bool
+    `laplace` are coordinates (ratio, count); `mu` is of all Gaussian releases together, 0 for none.
     """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -355,16 +349,9 @@ def iteration_variance(n: int, norm: Array, epsilon: float, delta: float) -> Arr
 def noisy_mean_delta(n: int, epsilon_mean: float, epsilon: float, delta: float, hidden_start: bool = False) -> float:
     """Return the exact delta, at epsilon_mean + epsilon, of a noisy mean and algorithm 6 after it, d = k = 1.
 
-    Parameters
-    ----------
-    n : int
-    epsilon_mean : float
-        The mean has Laplace noise of scale 2 / (n epsilon_mean), which makes it private at that epsilon.
-    epsilon, delta : float
-        Given to algorithm 6.
-    hidden_start : bool
-        False: all noisy products are seen, and the sign that the iteration starts from. True: with L = 1, the
-        algorithm's outputs alone.
+    The mean has Laplace noise of scale 2 / (n epsilon_mean), which makes it private at that epsilon; epsilon and delta
+    are given to algorithm 6. All noisy products are seen, and the sign that the iteration starts from; with
+    `hidden_start` the algorithm's outputs alone, L = 1.
     """
     scale, low = 2 / (n * epsilon_mean), 1 - 2 / n
     z = np.concatenate([np.linspace(-6, low, 12_001), np.linspace(low, 1, 401)[1:], np.linspace(1, 6, 4001)[1:]])
@@ -533,21 +520,11 @@ def published_scales_9(n: int, d: int, R: int, k: int, L: int, epsilon: float) -
 
 def transcript_loss(table: Array, other: Array, index: NDArray[np.int64], scales: Scales, means: Array, mean: Array,
                     start: Array, products: Sequence[Array], matrix: Callable[[Array], Array]) -> float:
-    """Return the log of the ratio of the densities, from a table and from another, of everything noisy.
+    """Return the log of the ratio of the densities, from a table (n, d) and from another, of everything noisy.
 
-    Parameters
-    ----------
-    table, other : ndarray (n, d)
-    index : ndarray (R, d)
-    scales : Scales
-    means, mean : ndarray (R,), (d,)
-        The noisy basis means, and the noisy mean.
-    start : ndarray (d, k)
-        X^(0), public.
-    products : sequence of ndarray (d, k)
-        The noisy products, in order; each subspace is made from the one before.
-    matrix : callable
-        From a table to the matrix that is iterated.
+    That is the basis means (R,) of the functions `index` (R, d), the mean (d,), and the products (d, k) in their order;
+    each subspace is made from the one before, the first is the public `start`. `matrix` makes the matrix that is
+    iterated.
     """
     log = [0.0, 0.0]
     for side, rows in enumerate((table, other)):

@@ -1,13 +1,14 @@
 """The points of the thesis's figures 3.1 (error against kappa) and 3.2 (error against the rank k)."""
 
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from experiments.asked import Asked, LeftOut
-from experiments.cells import HERE, write_markdown
-from experiments.frames import formatted, geometric, markdown, measured, write
+from experiments.cells import HERE, Call
+from experiments.declare import Experiment
+from experiments.frames import geometric, markdown, of_workloads
 from experiments.runs import WIDTHS, release
 from experiments.search import PUBLISHED
 
@@ -22,33 +23,41 @@ FIGURES: dict[str, dict[str, Any]] = {
 }
 
 
-def figure(number: str, asked: Asked) -> Path:
-    """Run one figure's protocol and write its points for all widths, published and rigorous, beside the thesis's.
-
-    Quick: every fifth point, 2 repetitions, 1000 queries instead of all points, 10 repetitions, 10^4 queries.
-    """
+def cells(number: str, asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls of one figure's protocol, published and rigorous; quick: every fifth point."""
     spec = FIGURES[number]
     if spec["dataset"] not in asked.names:
         raise LeftOut(f"it needs {spec['dataset']}")
-    axis, stem = spec["name"], asked.stem(number)
-    repetitions, queries, every = (2, 1_000, 5) if asked.quick else (10, 10_000, 1)
     rigorous = {**spec["options"], "calibration": "rigorous", "ellipsoid": "uniform", "eigenvalues": "rayleigh"}
-    cells = {release(spec["dataset"], spec["mechanism"], {**options, spec["axis"]: value}, delta=spec["delta"],
-                     repetition=r, n_queries=queries): {"variant": variant, axis: value}
-             for variant, options in (("published", spec["options"]), ("rigorous", rigorous))
-             for value in spec["values"][::every] for r in range(repetitions)}
-    lines = measured(cells, asked, number)
+    return {release(spec["dataset"], spec["mechanism"], {**options, spec["axis"]: value}, delta=spec["delta"],
+                    repetition=r, n_queries=asked.size): {"variant": variant, spec["name"]: value}
+            for variant, options in (("published", spec["options"]), ("rigorous", rigorous))
+            for value in spec["values"][::5 if asked.quick else 1] for r in range(asked.seeds)}
+
+
+def table(number: str, lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the points for all widths, beside the thesis's."""
+    axis = FIGURES[number]["name"]
     worst = lines[(lines["workload"] == "w1") & (lines["what"] == "absolute")].groupby(
         ["variant", axis, "sigma"], sort=False)["value"].agg(worst_absolute_error="mean", standard_error="sem")
     printed = pd.read_csv(HERE / "expected" / f"{number}.csv", index_col=axis)["worst_absolute_error"]
-    points = worst.reset_index().assign(thesis=lambda found: found[axis].astype(float).map(printed))
-    write(stem, formatted(points, **{axis: "g"}, worst_absolute_error=".6g", standard_error=".2g"))
-    ratio = (points["worst_absolute_error"] / points["thesis"]).groupby([points["variant"], points["sigma"]]).agg(
-        geometric)
-    return write_markdown(stem, [
-        f"# Figure {number[7:].replace('_', '.')}: {spec['dataset']}, {spec['mechanism']}, worst absolute error "
-        f"against {axis}", "", f"{repetitions} repetitions, {queries} queries. Geometric mean over the "
-        "points of ours / thesis; the thesis does not print which sigma the figure shows.", "",
-        *markdown(["variant", *(f"σ = {width:g}" for width in WIDTHS)],
-                  [[variant, *(f"{ratio[variant, f'{width:g}']:.2f}" for width in WIDTHS)]
-                   for variant in ("published", "rigorous")])])
+    return worst.reset_index().assign(thesis=lambda found: found[axis].astype(float).map(printed))
+
+
+def page(number: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: how near the thesis's points are, for each width."""
+    spec = FIGURES[number]
+    ratio = (lines["worst_absolute_error"] / lines["thesis"]).groupby([lines["variant"], lines["sigma"]]).agg(geometric)
+    return [f"# Figure {number[7:].replace('_', '.')}: {spec['dataset']}, {spec['mechanism']}, worst absolute error "
+            f"against {spec['name']}", "", f"{asked.seeds} repetitions, {asked.size} queries. Geometric mean "
+            "over the points of ours / thesis; the thesis does not print which sigma the figure shows.", "",
+            *markdown(["variant", *(f"σ = {width:g}" for width in WIDTHS)],
+                      [[variant, *(f"{ratio[variant, f'{width:g}']:.2f}" for width in WIDTHS)]
+                       for variant in ("published", "rigorous")])]
+
+
+declared = [Experiment(
+    name=number, what=f"worst error on {words} (minutes)", numbers=True, seeds=(2, 10), size=(1_000, 10_000),
+    cells=partial(cells, number), lines=of_workloads, table=partial(table, number), page=partial(page, number),
+    formats={FIGURES[number]["name"]: "g", "worst_absolute_error": ".6g", "standard_error": ".2g"})
+    for number, words in (("figure_3_1", "CSN against kappa"), ("figure_3_2", "CRM against the rank k"))]

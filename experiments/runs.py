@@ -32,31 +32,17 @@ def release(dataset: str, mechanism: str, options: Mapping[str, Any] | None = No
 def release_errors(dataset: str, mechanism: str, options: tuple[tuple[str, Any], ...] = (), epsilon: float = 1.0,
                    delta: float = 0.0, repetition: int = 0, n_queries: int = 10_000,
                    percent: int = 100) -> dict[str, Any]:
-    """Return the errors of one release.
+    """Return the errors of one release by a mechanism of trigmech, or one of `baselines.BASELINES`, with such options.
 
-    Parameters
-    ----------
-    dataset : str
-    mechanism : str
-        The name of a mechanism of trigmech, or a key of `baselines.BASELINES`.
-    options : tuple of (str, value)
-        Of the mechanism or the baseline.
-    epsilon, delta : float
-    repetition : int
-        Also the seed of the run, with the data set's name: methods that are compared share their random numbers.
-    n_queries : int
-        Of the workload W1.
-    percent : int
-        How much of the data set is used: the first rows in a fixed random order. Errors are against these rows.
+    The repetition is also the seed of the run, with the data set's name: methods that are compared share their random
+    numbers. `n_queries` are of W1; `percent` is how much of the data set is used, its first rows in a fixed random
+    order, against which errors are.
 
-    Returns
-    -------
-    dict
-        "seconds", from the table in memory to the distribution; "rows" of that table; "atoms", the distribution's
-        points; "distinct", those that differ and have weight; "largest", the largest weight times the number of points;
-        "table", the distinct rows of a table of as many rows as came in, drawn from the distribution (all four 0 for a
-        continuous one); "proved_epsilon"; and for each of "w1", "w2", "w3" the "absolute" and "relative" worst error
-        and the "typical" one, the median over queries of the absolute error: a list with one number for each width.
+    Returns "seconds", from the table in memory to the distribution; "rows" of that table; "atoms", the distribution's
+    points; "distinct", those that differ and have weight; "largest", the largest weight times the number of points;
+    "table", the distinct rows of a table of as many rows as came in, drawn from the distribution (all four 0 for a
+    continuous one); "proved_epsilon"; and for each of "w1", "w2", "w3" the "absolute" and "relative" worst error and
+    the "typical" one, the median over queries of the absolute error: a list with one number for each width.
     """
     X = cube(dataset, percent)
     rng = np.random.default_rng([repetition, *dataset.encode()])

@@ -15,6 +15,7 @@ import pandas as pd
 
 from experiments.asked import Asked, LeftOut
 from experiments.cells import HERE, write_csv, write_markdown
+from experiments.declare import Experiment
 from experiments.frames import markdown, measured
 from experiments.runs import release
 
@@ -85,3 +86,7 @@ def page(found: Mapping[str, pd.DataFrame]) -> list[str]:
         text += ["", f"## Table {table[6:].replace('_', '.')}", "", *markdown(
             list(lines), lines.head(SHOWN).astype(object).where(lines.notna() & (lines != ""), "none").to_numpy())]
     return text
+
+
+declared = [Experiment(name="search", numbers=True, run=search,
+                       what="which unprinted options come nearest to the thesis's tables (minutes)")]

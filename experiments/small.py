@@ -1,27 +1,24 @@
 """Small tables: how good the default is for some hundred rows, beside simpler things and the same rows as they are."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import ks_2samp
 
 import trigmech as tm
-from experiments.asked import Asked, LeftOut
-from experiments.cells import code_of, key_of, run_cells, write_markdown
-from experiments.datasets import DatasetMissing
-from experiments.frames import formatted, markdown, write
-from experiments.protocols.data import find
+from experiments.asked import Asked
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, means
+from experiments.protocols.coding import total_variations
+from experiments.protocols.data import Sample as Sample
+from experiments.protocols.scores import ks_distance
 from trigmech.planning.shares import Shares
 
-SEEDS, DELTA, CUTS = 10, 1e-5, 6
-EPSILONS = (0.5, 1.0, 3.0)
+DELTA, CUTS = 1e-5, 6
 DEFAULT, MOMENTS, INDEPENDENT, BOOTSTRAP = "default", "MomentMechanism", "independent", "bootstrap"
 # Independent columns are the release's own: all of the budget goes to the look.
 RELEASED = "columns alone"
@@ -32,91 +29,41 @@ NOT_PRIVATE = (INDEPENDENT, BOOTSTRAP)
 MEASURES = {"columns": "total variation of columns", "pairs": "total variation of pairs",
             "distance": "Kolmogorov's distance of numbers", "ranks": "error of rank correlations",
             "spread": "standard deviations over the real ones"}
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Rows of a data set: so many drawn with the release's seed, or all."""
-
-    source: str
-    rows: int = 0
-
-    @property
-    def name(self) -> str:
-        """What the page calls it."""
-        return self.source + f", {self.rows:,} rows" * bool(self.rows)
-
-    def load(self, seed: int) -> tuple[pd.DataFrame, tm.Schema]:
-        """Return rows and schema."""
-        table, schema = _whole(self.source)
-        if self.rows:
-            table = table.sample(self.rows, random_state=seed).reset_index(drop=True)
-        return table, schema
-
-
 SAMPLES = (Sample("sklearn wine"), Sample("sklearn diabetes"), Sample("wdbc"), Sample("adult", 300),
            Sample("adult", 1000), Sample("nist_demographic", 1000), Sample("aim_titanic"), Sample("synmeter_insurance"),
            Sample("synmeter_obesity"), Sample("synmeter_wine"))
 WITHOUT_DATA = SAMPLES[:2]
 
 
-@cache
-def _whole(source: str) -> tuple[pd.DataFrame, tm.Schema]:
-    if not source.startswith("sklearn "):
-        return find(source).load()
-    from sklearn import datasets
-
-    values = getattr(datasets, f"load_{source.split()[1]}")(as_frame=True).data
-    numbers = values[[name for name in values if values[name].nunique() > 2]]
-    # As in the thesis, the bounds are the columns' own, which is not private.
-    return numbers, tm.Schema([tm.Column(name, float(numbers[name].min()), float(numbers[name].max()))
-                               for name in numbers])
-
-
-@dataclass(frozen=True)
-class SmallCell:
-    """One table by one method, and its scores."""
-
-    sample: Sample
-    method: str
-    epsilon: float
-    seed: int
-
-    def key(self) -> str:
-        """Return the name of the file with its scores."""
-        return key_of(self, "small", code_of("trigmech") + code_of("experiments.small"))
-
-    def compute(self) -> dict[str, float]:
-        """Return the scores."""
-        table, schema = self.sample.load(self.seed)
-        rng = np.random.default_rng([self.seed, 1])
-        if self.method == INDEPENDENT:
-            made = pd.DataFrame({name: rng.permutation(table[name].to_numpy()) for name in table})
-        elif self.method == BOOTSTRAP:
-            made = table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
-        else:
-            made = tm.synthesize(table, schema, tm.Budget(self.epsilon, DELTA), METHODS[self.method](),
-                                 np.random.default_rng(self.seed)).sample(len(table), rng=rng)
-        return scores(schema, table, made)
+def errors_of(source: str, rows: int, method: str, epsilon: float, seed: int) -> dict[str, float]:
+    """Return the scores of one table by one method."""
+    table, schema = Sample(source, rows).load(seed)
+    rng = np.random.default_rng([seed, 1])
+    if method == INDEPENDENT:
+        made = pd.DataFrame({name: rng.permutation(table[name].to_numpy()) for name in table})
+    elif method == BOOTSTRAP:
+        made = table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
+    else:
+        made = tm.synthesize(table, schema, tm.Budget(epsilon, DELTA), METHODS[method](),
+                             np.random.default_rng(seed)).sample(len(table), rng=rng)
+    return scores(schema, table, made)
 
 
 def scores(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return the measures: numbers are cut at quantiles of the real ones."""
     a, b = _codes(schema, real, real), _codes(schema, real, made)
-    size = int(max(a.max(), b.max())) + 1
+    size = [int(max(a.max(), b.max())) + 1] * a.shape[1]
+    found = {name: float(total_variations(a, b, size, itertools.combinations(range(len(size)), k)).mean())
+             for k, name in ((1, "columns"), (2, "pairs"))}
     numbers = [column.name for column in schema.columns if column.categories is None]
-    found = {"columns": float(np.mean([_variation(a[:, j], b[:, j], size) for j in range(a.shape[1])])),
-             "pairs": float(np.mean([_variation(a[:, j] * size + a[:, h], b[:, j] * size + b[:, h], size**2)
-                                     for j, h in itertools.combinations(range(a.shape[1]), 2)]))}
-    of = [{name: pd.to_numeric(table[name], errors="coerce").astype(float) for name in numbers}
-          for table in (real, made)]
+    both = [table[numbers].apply(pd.to_numeric, errors="coerce").astype(float) for table in (real, made)]
     if numbers:
-        found["distance"] = float(np.mean([ks_2samp(of[0][name].dropna(), of[1][name].dropna()).statistic
+        found["distance"] = float(np.mean([ks_distance(*(table[name].dropna().to_numpy() for table in both))
                                            for name in numbers]))
-        found["spread"] = float(np.exp(np.mean([np.log(max(float(of[1][name].std()), 1e-9)
-                                                       / max(float(of[0][name].std()), 1e-9)) for name in numbers])))
+        spreads = [table.std().clip(lower=1e-9) for table in both]
+        found["spread"] = float(np.exp(np.log(spreads[1] / spreads[0]).mean()))
     if len(numbers) > 1:
-        ranks = [pd.DataFrame(each).rank().corr().to_numpy() for each in of]
+        ranks = [table.rank().corr().to_numpy() for table in both]
         found["ranks"] = float(np.nanmean(np.abs(ranks[0] - ranks[1])[np.triu_indices(len(numbers), 1)]))
     return found
 
@@ -134,57 +81,34 @@ def _codes(schema: tm.Schema, real: pd.DataFrame, table: pd.DataFrame) -> NDArra
     return np.column_stack(found)
 
 
-def _variation(a: NDArray[np.int64], b: NDArray[np.int64], size: int) -> float:
-    return float(0.5 * np.abs(np.bincount(a, minlength=size) / len(a) - np.bincount(b, minlength=size) / len(b)).sum())
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls: every method for every sample, budget and seed."""
+    return {call(errors_of, each.source, each.rows, method, epsilon, seed): {
+                "table": each.name, "method": method, "epsilon": epsilon}
+            for each in asked.inputs for seed in range(asked.seeds) for method in (*NOT_PRIVATE, *METHODS)
+            for epsilon in (asked.epsilons if method in METHODS else (0.0,))}
 
 
-def small(asked: Asked) -> Path:
-    """Write results/small.csv and .md, and return the page.
-
-    Quick: two seeds of the sets that need no download.
-    """
-    wanted, seeds = (WITHOUT_DATA, 2) if asked.quick else (SAMPLES, asked.seeds or SEEDS)
-    samples = list(_available([each for each in SAMPLES if each.source in asked.sets] if asked.sets else wanted))
-    if not samples:
-        raise LeftOut("it needs a table of the protocols")
-    cells = [SmallCell(sample, method, epsilon, seed) for sample in samples for seed in range(seeds)
-             for method, epsilons in [*((name, (0.0,)) for name in NOT_PRIVATE),
-                                      *((name, asked.epsilons or EPSILONS) for name in METHODS)]
-             for epsilon in epsilons]
-    lines = [{"table": cell.sample.name, "method": cell.method, "epsilon": cell.epsilon, "measure": measure,
-              "value": value} for cell, result in run_cells(cells, asked.jobs, "small")
-             for measure, value in result.items()]
-    means = pd.DataFrame(lines).groupby(["table", "method", "epsilon", "measure"], sort=False)["value"].agg(
-        ["mean", "sem"]).reset_index()
-    stem = asked.stem("small", set(samples) == set(SAMPLES))
-    write(stem, formatted(means, mean=".4g", sem=".2g"))
-    return write_markdown(stem, page(means, seeds))
-
-
-def _available(samples: Iterable[Sample]) -> Iterable[Sample]:
-    for sample in samples:
-        try:
-            sample.load(0)
-        except DatasetMissing as missing:
-            print(f"left out: {missing}")
-            continue
-        yield sample
-
-
-def page(means: pd.DataFrame, seeds: int) -> Sequence[str]:
-    """Return the Markdown: a table for each measure and budget."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return a table for each measure."""
     text = ["# Small tables", "",
-            f"Means of {seeds} releases at δ = {DELTA:g}; samples are drawn anew for each. For the variations, numbers "
-            f"are cut at {CUTS} quantiles of the real ones. *{RELEASED}*: the default's look at columns with all of "
-            f"the budget. Two columns are not private: *{INDEPENDENT}*, the real columns in orders of their own, and "
-            f"*{BOOTSTRAP}*, real rows drawn with replacement.", ""]
+            f"Means of {asked.seeds} releases at δ = {DELTA:g}; samples are drawn anew for each. For the variations, "
+            f"numbers are cut at {CUTS} quantiles of the real ones. *{RELEASED}*: the default's look at columns with "
+            f"all of the budget. Two columns are not private: *{INDEPENDENT}*, the real columns in orders of their "
+            f"own, and *{BOOTSTRAP}*, real rows drawn with replacement.", ""]
     for measure, words in MEASURES.items():
-        own = means[means["measure"] == measure].set_index(["table", "method", "epsilon"])["mean"]
-        names = [name for name in dict.fromkeys(means["table"]) if name in own.index.get_level_values(0)]
-        epsilons = [epsilon for epsilon in dict.fromkeys(means["epsilon"]) if epsilon]
-        header = ["table", *(f"{method}, ε = {epsilon:g}" for epsilon in epsilons for method in METHODS), *NOT_PRIVATE]
-        rows = [[name, *(f"{own.get((name, method, epsilon), float('nan')):.3f}" for epsilon in epsilons
-                         for method in METHODS),
-                 *(f"{own.get((name, method, 0.0), float('nan')):.3f}" for method in NOT_PRIVATE)] for name in names]
-        text += [f"## {words[0].upper()}{words[1:]}", "", *markdown(header, rows), ""]
+        wide = lines[lines["measure"] == measure].pivot_table("mean", "table", ["epsilon", "method"], sort=False)
+        heads = [(epsilon, method) for epsilon in sorted(wide.columns.unique(0)) if epsilon for method in METHODS]
+        heads += [(0.0, method) for method in NOT_PRIVATE]
+        text += [f"## {words[0].upper()}{words[1:]}", "", *markdown(
+            ["table", *(f"{method}, ε = {epsilon:g}" if epsilon else method for epsilon, method in heads)],
+            [[name, *(f"{value:.3f}" for value in row)] for name, row in zip(
+                wide.index, wide.reindex(columns=heads).to_numpy(), strict=True)]), ""]
     return text
+
+
+small = Experiment(
+    name="small", what="small tables by the default and by simpler things (ten minutes; a part needs no data)",
+    inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 10), epsilons=((0.5, 1.0, 3.0),) * 2, cells=cells, page=page,
+    table=lambda lines: means(lines, ["table", "method", "epsilon", "measure"], mean="mean", sem="sem"),
+    formats={"mean": ".4g", "sem": ".2g"})

@@ -15,17 +15,16 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import call, write_markdown
-from experiments.frames import arranged, formatted, geometric, markdown, measured_kinds, read_csv, write
-from experiments.protocols.boards import available
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import arranged, geometric, markdown, of_kinds, read_csv
 from experiments.protocols.data import load
 from trigmech.evaluation import statistics
 from trigmech.evaluation.error_bars import PredictedError
 
 Array = NDArray[np.float64]
 
-LEVEL, SEED, SEEDS = 0.95, 2014, 5
-EPSILONS = (0.3, 1.0, 3.0)
+LEVEL, SEED = 0.95, 2014
 # Rows of a random part (0: all), and delta.
 REAL = {"nist_demographic": (0, 1e-5), "adult 3,000": (3_000, 1e-6), "adult 10,000": (10_000, 1e-6),
         "synmeter_bean": (0, 1e-5), "synmeter_magic": (0, 1e-5), "synmeter_insurance": (0, 1e-5), "nltcs": (0, 0.0)}
@@ -137,21 +136,12 @@ def made_table(rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame, tm.Sc
     return pd.DataFrame(columns), tm.Schema(described)
 
 
-def coverage_tables(asked: Asked) -> Path:
-    """Write results/coverage_tables.csv and .md, and return the page.
-
-    Made tables are always among the data sets, and differ in each of so many releases (seeds). Quick: 1 release of each
-    table, at epsilon = 1.
-    """
-    seeds, budgets = (1, (1.0,)) if asked.quick else (asked.seeds or SEEDS, asked.epsilons or EPSILONS)
-    wanted = [name for name in REAL if not asked.sets or name.split()[0] in asked.sets]
-    found = available(dict.fromkeys(name.split()[0] for name in wanted))
-    chosen = [*MADE, *(name for name in wanted if name.split()[0] in found)]
-    cells = {call(held_bars, name, epsilon, repetition): {"dataset": name, "epsilon": epsilon}
-             for name in chosen for epsilon in budgets for repetition in range(seeds)}
-    lines = measured_kinds(cells, asked, "coverage of tables")
-    whole = len(chosen) == len(MADE) + len(REAL) and (asked.quick or budgets == EPSILONS)
-    return write_markdown(stem := asked.stem("coverage_tables", whole), page(write(stem, summary(lines))))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls; made tables are always among the data sets, and differ in each of so many releases."""
+    sources = {each.source for each in asked.inputs}
+    return {call(held_bars, name, epsilon, repetition): {"dataset": name, "epsilon": epsilon}
+            for name in (*MADE, *(name for name in REAL if name.split()[0] in sources)) for epsilon in asked.epsilons
+            for repetition in range(asked.seeds)}
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
@@ -164,12 +154,11 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
         "width": mean["bound"] / mean["error"].clip(lower=1e-12) / OF_MEAN,
         "middle": mean["middle_bound"] / mean["middle_error"].clip(lower=1e-12) / OF_MEDIAN,
         "error": mean["error"], "zero": mean["zero"], "releases": grouped.size()}).reset_index()
-    return formatted(arranged(found, ["dataset", "epsilon"], lines), epsilon="g", within=".4f", least=".4f",
-                     width=".3f", middle=".3f", error=".3g", zero=".4f")
+    return arranged(found, ["dataset", "epsilon"], lines)
 
 
-def page(lines: pd.DataFrame) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: shares and widths by table, budget and kind."""
     kinds = list(dict.fromkeys(lines["kind"]))
     rows = []
     for (dataset, epsilon), own in lines.groupby(["dataset", "epsilon"], sort=False):
@@ -213,3 +202,11 @@ def check(results: Path) -> list[str]:
     return [f"coverage_tables: of real tables' {mean.Index} {mean.within:.3f} are within, at a width of "
             f"{mean.width:.2f}" for mean in means.itertuples()
             if not (mean.within >= (LOWEST_OF_PEARSON if mean.Index == "pearson" else LOWEST) and mean.width <= WIDEST)]
+
+
+coverage_tables = Experiment(
+    name="coverage_tables", what="error bars of columns and tables against the truth (half an hour; a part needs no "
+    "data)", inputs=list(dict.fromkeys(name.split()[0] for name in REAL)), needed=False, seeds=(1, 5),
+    epsilons=((1.0,), (0.3, 1.0, 3.0)), cells=cells, lines=of_kinds, table=summary, page=page, check=check,
+    formats={"epsilon": "g", "within": ".4f", "least": ".4f", "width": ".3f", "middle": ".3f", "error": ".3g",
+             "zero": ".4f"})

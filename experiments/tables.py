@@ -1,7 +1,7 @@
 """The thesis's tables 3.1, 3.2 and 3.3, ours beside its own."""
 
-from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import pandas as pd
 
 from experiments import datasets, fingerprints
 from experiments.asked import Asked
-from experiments.cells import HERE, write_markdown
-from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, write
+from experiments.cells import HERE, Call, write_markdown
+from experiments.declare import Experiment
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, of_workloads, read_csv, write
 from experiments.runs import release
 from experiments.search import ALGORITHM, FIXED, THESIS_SETS, expected
 
@@ -22,8 +23,6 @@ CHOSEN: dict[str, dict[str, Any]] = {
 }
 VARIANTS = ("published", "rigorous", "uniform")
 KINDS = ("absolute", "relative")
-# Repetitions and queries.
-WHOLE = 30, 10_000
 FACTS = {"seconds": ("max", ".3f"), "proved_epsilon": ("max", ".6g"), "atoms": ("mean", ".4g")}
 
 Values = dict[tuple[str, str, str, str], float]  # by data set, variant, error and sigma
@@ -44,30 +43,30 @@ def table_3_1(asked: Asked) -> Path:
         ["data", "n, thesis", "d, thesis", "n, ours", "d, ours", "note"], rows)])
 
 
-def error_table(table: str, asked: Asked) -> Path:
-    """Run the thesis's protocol for table_3_2 or table_3_3 and write CSV and Markdown.
+def cells(table: str, asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls of the thesis's protocol for table_3_2 or table_3_3.
 
     Three variants: "published", the thesis's options and noise scales; "rigorous", the package's defaults, whose scales
     satisfy the budget; "uniform", the uniform distribution on the cube, which ignores the data.
     """
     mechanism, delta = ALGORITHM[table]
-    repetitions, queries = (3, 1_000) if asked.quick else WHOLE
     options = {"published": CHOSEN[table], "rigorous": {}, "uniform": {}}
-    cells = {release(name, "uniform" if variant == "uniform" else mechanism, options[variant], delta=delta,
-                     repetition=r, n_queries=queries): {"dataset": name, "variant": variant}
-             for name in asked.names for variant in VARIANTS for r in range(1 if variant == "uniform" else repetitions)}
-    lines = measured(cells, asked, table)
-    found = lines[(lines["workload"] == "w1") & lines["what"].isin(KINDS)].groupby(
-        ["dataset", "variant", "what", "sigma"], sort=False)["value"].agg(value="mean", standard_error="sem")
+    return {release(name, "uniform" if variant == "uniform" else mechanism, options[variant], delta=delta,
+                    repetition=r, n_queries=asked.size): {"dataset": name, "variant": variant}
+            for name in asked.names for variant in VARIANTS for r in range(1 if variant == "uniform" else asked.seeds)}
+
+
+def table_of(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of the CSV: means and standard errors, and what runs cost."""
+    keys = ["dataset", "variant", "what", "sigma"]
+    found = lines[(lines["workload"] == "w1") & lines["what"].isin(KINDS)].groupby(keys, sort=False)["value"].agg(
+        value="mean", standard_error="sem")
     parts = [formatted(found.fillna(0.0).reset_index(), value=".6g", standard_error=".2g")]
-    for fact, (how, form) in FACTS.items():
-        found = lines[lines["what"] == fact].groupby(["dataset", "variant", "what", "sigma"], sort=False)["value"]
-        parts.append(formatted(found.agg(how).reset_index(), value=form))
+    parts += [formatted(lines[lines["what"] == fact].groupby(keys, sort=False)["value"].agg(how).reset_index(),
+                        value=form) for fact, (how, form) in FACTS.items()]
     whole = pd.concat(parts).rename(columns={"what": "error"})
     # A variant's numbers stand together.
-    whole = arranged(whole, ["dataset", "variant"], whole)
-    stem = asked.stem_of_numbers(table)
-    return write_markdown(stem, report(table, write(stem, whole), repetitions, queries))
+    return arranged(whole, ["dataset", "variant"], whole)
 
 
 def values_of(lines: pd.DataFrame) -> Values:
@@ -82,19 +81,13 @@ def ratios(table: str, values: Values, name: str, variant: str) -> list[float]:
             if (told := printed.get((name, "absolute", float(sigma)), 0.0)) > 0]
 
 
-def page(table: str, results: Path) -> list[str]:
-    """Return the Markdown of the committed results, with what older code made marked."""
-    return report(table, read_csv(results / f"{table}.csv"), *WHOLE, fingerprints.older(table, results))
-
-
-def report(table: str, lines: pd.DataFrame, repetitions: int, queries: int,
-           older: Collection[str] = ()) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file; variants are marked if older code made any of them."""
+def page(table: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown; variants are marked if older code made any of them."""
     (mechanism, delta), printed, values = ALGORITHM[table], expected(table), values_of(lines)
     names = list(dict.fromkeys(lines["dataset"]))
     known = [name for name in names if (name, "seconds", None) in printed]
     text = [f"# Table {table[6:].replace('_', '.')}: worst errors of {mechanism} at epsilon = 1, delta = {delta:g}", "",
-            f"Mean over {repetitions} repetitions of the worst error over {queries} queries (the same queries in "
+            f"Mean over {asked.seeds} repetitions of the worst error over {asked.size} queries (the same queries in "
             "every repetition; the thesis draws them anew). Answers from the weighted points. Seconds: the slowest "
             "repetition, from the table in memory to the distribution.", "",
             "- *thesis*: the printed numbers.",
@@ -115,7 +108,7 @@ def report(table: str, lines: pd.DataFrame, repetitions: int, queries: int,
                 costs = ["", "0"] if variant == "uniform" else [
                     f"{values[name, variant, what, '']:.2f}" for what in ("seconds", "proved_epsilon")]
                 errors = [f"{values[name, variant, kind, sigma]:.4f}" for sigma in SIGMAS["w1"]]
-                mark = fingerprints.OLDER * bool(older and variant != "uniform")
+                mark = fingerprints.OLDER * bool(asked.older and variant != "uniform")
                 text.append(f"| | {variant}{mark} | {' | '.join([*errors, *costs])} |")
         text.append("")
     if not known:
@@ -160,3 +153,11 @@ def check(results: Path) -> list[str]:
                      for variant in ("published", "rigorous")
                      if values[name, variant, "seconds", ""] > printed[name, "seconds", None]]
     return failures
+
+
+declared = [Experiment(name="table_3_1", what="sizes of the data sets (seconds)", numbers=True, run=table_3_1), *(
+    Experiment(name=table, what=f"worst errors of {words} (minutes)", numbers=True, seeds=(3, 30),
+               size=(1_000, 10_000), cells=partial(cells, table), lines=of_workloads, table=table_of,
+               page=partial(page, table), check=check)
+    for table, words in (("table_3_2", "ImprovedTrigI at epsilon = 1"),
+                         ("table_3_3", "ImprovedTrigII at epsilon = 1, delta = 1e-3")))]

@@ -9,6 +9,7 @@ from scipy import stats
 
 import trigmech as tm
 from experiments import audit as audit_module
+from experiments.asked import Asked
 from experiments.audit import (
     FAULTS,
     SUBJECTS,
@@ -20,7 +21,7 @@ from experiments.audit import (
     check,
     false_alarm,
     lower_bound,
-    report,
+    page,
     runs_of,
 )
 from trigmech.errors import BudgetError
@@ -225,7 +226,7 @@ def test_real_releases_that_are_audited_are_certified_first(monkeypatch):
 
 def test_the_report_and_the_check_tell_faults_from_correct_mechanisms(tmp_path):
     rows = [audited("TrigI", "simulated", 200), audited("seed", "simulated", 200)]
-    text = "\n".join(report(pd.DataFrame(rows)))
+    text = "\n".join(page(pd.DataFrame(rows), Asked()))
     assert "0 of 1 audits" in text
     assert "1 of 1 planted faults" in text
 

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -67,12 +68,11 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 @pytest.mark.parametrize(("stem", "page"), [
     *((stem, None) for stem in fingerprints.BY_ROWS),
-    ("coverage", lambda lines: coverage.report(lines, 5, 500)), ("rates", lambda lines: rates.report(lines, 3)),
-    ("coverage_tables", table_coverage.page)])
+    ("coverage", coverage.coverage), ("rates", rates.rates), ("coverage_tables", table_coverage.coverage_tables)])
 def test_committed_pages_are_what_their_committed_lines_make(stem, page):
     path = cells.RESULTS / f"{stem}.csv"
     text = pages.rewritten(stem, cells.RESULTS) if page is None else fingerprints.marked(
-        "\n".join(page(frames.read_csv(path))) + "\n", stem, cells.RESULTS)
+        page.committed(cells.RESULTS), stem, cells.RESULTS)
     made, committed = (NUMBER.split(text) for text in (text, path.with_suffix(".md").read_text(encoding="utf-8")))
     assert made[::2] == committed[::2], "python -m experiments pages"
     for one, other in zip(made[1::2], committed[1::2], strict=True):
@@ -310,10 +310,10 @@ def of_errors(variant, repetition, w1, w2, w3, seconds=1.0, distinct=9):
 
 
 def test_an_ablation_is_compared_with_the_default_of_the_same_repetition():
-    lines = ablations.summary(pd.DataFrame([
+    lines = frames.formatted(ablations.summary(pd.DataFrame([
         *of_errors("default", 0, [1.0, 1.0], [1.0], [2.0]), *of_errors("default", 1, [10.0, 10.0], [1.0], [0.0]),
         *of_errors("no pairs", 1, [80.0, 5.0], [2.0], [0.0], seconds=3.0),
-        *of_errors("no pairs", 0, [2.0, 8.0], [2.0], [1.0])]))
+        *of_errors("no pairs", 0, [2.0, 8.0], [2.0], [1.0])])), **ablations.ablations.formats)
     mine = lines[lines["variant"] == "no pairs"].set_index("what")
     # Repetition 0: sqrt(2 * 8) = 4; repetition 1: sqrt(8 * 1/2) = 2.
     assert float(mine["value"]["w1"]) == pytest.approx(math.sqrt(8.0), rel=1e-5)
@@ -380,11 +380,10 @@ def test_the_thesis_has_its_printed_noise_in_the_rates():
 
 @pytest.mark.nightly
 def test_the_rates_are_written_and_drawn(folders, monkeypatch):
-    monkeypatch.setattr(rates, "run_cells", in_this_process)
+    monkeypatch.setattr(cells, "run_cells", in_this_process)
     monkeypatch.setattr(rates, "SMOOTHNESS", {1: (1, 2), 2: (1,)})
-    monkeypatch.setattr(rates, "SIZES", (40, 80, 160))
     rates.table.cache_clear()
-    path = rates.rates(Asked(quick=True))
+    path = replace(rates.rates, size=((40, 80, 160),) * 2)(Asked(quick=True))
     rates.table.cache_clear()
     rows = rows_beside(path)
     assert len(rows) == 3 * 2 * 4 * 3
@@ -405,7 +404,7 @@ def test_parties_are_written_and_drawn_and_parts_err_as_the_whole_table_does(fol
     schema = tm.Schema([tm.Column("age", 0, 100, "integer"),
                         tm.Column("kind", kind="categorical", categories=("old", "young"))])
     monkeypatch.setattr(parties.data, "load", lambda name: (table, schema))
-    monkeypatch.setattr(parties, "available", lambda names: names)
+    monkeypatch.setattr(data.Sample, "load", lambda self, seed: (table, schema))
     monkeypatch.setattr(cells, "run_cells", in_this_process)
     page = parties.parties(Asked(quick=True))
     error = {(row["mechanism"], row["way"], row["parties"]): row["error"] for row in rows_beside(page)}
@@ -438,8 +437,8 @@ def test_every_listed_experiment_is_in_the_readme_and_is_given_what_was_asked_fo
         (tmp_path / "page.md").write_text("done", encoding="utf-8")
         return tmp_path / "page.md"
 
-    for name, experiment in program.EXPERIMENTS.items():
-        monkeypatch.setitem(program.EXPERIMENTS, name, experiment._replace(run=run))
+    for name, experiment in list(program.EXPERIMENTS.items()):
+        monkeypatch.setitem(program.EXPERIMENTS, name, replace(experiment, run=run))
     result = CliRunner().invoke(program.app, ["run", "all", "--datasets", "WDBC,nltcs", "--seeds", "3", "--eps", "1,2"])
     assert result.exit_code == 0
     assert given == [Asked(("WDBC",), ("wdbc", "nltcs"), epsilons=(1.0, 2.0), seeds=3)] * len(program.EXPERIMENTS)

@@ -51,8 +51,8 @@ def test_measures_are_those_of_plain_loops():
 def test_the_page_has_a_line_for_each_measure_and_the_real_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
     monkeypatch.setattr(large, "flights", lambda: (flights(), None))
-    monkeypatch.setattr(large, "run_cells", lambda asked, jobs, name: [
-        (cell, large.scores(flights(), flights(600, int(cell.epsilon)))) for cell in asked])
+    monkeypatch.setattr(cells, "run_cells", lambda asked, jobs, name: [
+        (cell, large.scores(flights(), flights(600, int(dict(cell.arguments)["epsilon"])))) for cell in asked])
     path = large.large(Asked(quick=True, epsilons=(1.0, 2.0)))
     text, lines = path.read_text(encoding="utf-8"), pd.read_csv(path.with_suffix(".csv"))
     assert set(lines["measure"]) == set(large.MEASURES)

@@ -8,6 +8,7 @@ import pytest
 
 import trigmech as tm
 from experiments import cells, datasets, figures, program, search
+from experiments.asked import Asked
 from experiments.cells import RESULTS
 from experiments.frames import read_csv
 from experiments.runs import WIDTHS
@@ -87,7 +88,7 @@ def test_choices_are_judged_by_the_printed_points_alone():
 def test_the_committed_page_is_made_of_its_lines_and_has_every_deviation_alone_and_all():
     lines = read_csv(RESULTS / "figure_3_2_program.csv")
     text = (RESULTS / "figure_3_2_program.md").read_text(encoding="utf-8")
-    assert program.page(lines, program.RANKS) == text.rstrip("\n").split("\n")
+    assert program.program.paged(lines, Asked(size=program.RANKS)) == text.rstrip("\n").split("\n")
     alone = program.alone(lines)
     assert set(alone["changed"]) == {"nothing: as printed", *program.OPTIONS, "queries", "all"}
     assert len(alone) == 1 + sum(len(values) - 1 for values in program.OPTIONS.values()) + 1 + 2
@@ -97,9 +98,9 @@ def test_the_committed_page_is_made_of_its_lines_and_has_every_deviation_alone_a
 def test_the_experiment_is_written_for_every_choice_and_kind_of_seed(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "CACHE", tmp_path)
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
-    monkeypatch.setattr(program, "run_cells", lambda todo, *_: ((cell, cells.run_cell(cell)) for cell in todo))
+    monkeypatch.setattr(cells, "run_cells", lambda todo, *_: ((cell, cells.run_cell(cell)) for cell in todo))
     monkeypatch.setattr(program, "LEVELS", (0.01,))
-    path = program.program(program.Asked(("CRM",), quick=True))
+    path = program.program(Asked(("CRM",), quick=True))
     lines = read_csv(path.with_suffix(".csv"))
     # The printed and the program's options, each once more with less noise, for both kinds of queries; and a seed.
     assert len(lines) == 2 * 2 * 2 + 2
@@ -111,4 +112,4 @@ def test_the_experiment_is_written_for_every_choice_and_kind_of_seed(tmp_path, m
 
 def test_the_experiment_says_which_data_it_needs():
     with pytest.raises(figures.LeftOut, match="CRM"):
-        program.program(program.Asked(("WDBC",)))
+        program.program(Asked(("WDBC",)))

@@ -41,7 +41,7 @@ UNHELD = {
                     "(0.4 GB of it": ONCE, "10 to 25 % for 587": ONCE},
     "docs/companions.md": {
         "at 0.3 ε": SETTING, "φ = 0.2": SETTING, "as PrivHD's: 0.1": SETTING, "at ε = 1.6 the": SETTING,
-        "at 0.4,": SETTING, "at 1.6)": SETTING, "At ε = 0.1 the": "held by a comment",
+        "at 0.1,": SETTING, "at 1.6)": SETTING,
         "to ε = 0.4, on": "held by a comment", "up to 0.2": "held by a comment", "at 0.05,": SETTING,
         "at 0.2)": SETTING,
         "below ε = 0.4": "held by a comment", "within 0.01 of": "held by a comment",

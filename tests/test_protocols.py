@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -711,6 +712,37 @@ def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
     assert (small / "nist_partial.csv").read_text(encoding="utf-8") == before
     assert run_board("nist", "--datasets", "tiny", "--methods", "smooth", "--finished").exit_code == 0
     assert (small / "nist_partial.csv").read_text(encoding="utf-8") == before
+
+
+def test_a_data_set_and_a_rival_are_one_short_file_each(small, tmp_path, monkeypatch):
+    # Those that the page shows.
+    shown = re.findall(r"<!-- file: (\w+)/(\w+\.py) -->\n```python\n(.*?)```", (cells.HERE / "README.md").read_text(
+        encoding="utf-8"), re.DOTALL)
+    places = {"sets": tmp_path / "sets", "adapters": rivals.ADAPTERS}
+    assert [place for place, _, _ in shown] == list(places)
+    places["sets"].mkdir()
+    for place, name, text in shown:
+        assert len(text.splitlines()) <= 60
+        (places[place] / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(data, "FOLDER", places["sets"])
+    rivals.rivals.cache_clear()
+    result = run_board("nist", "--quick", "--datasets", "dice", "--methods", "Uniform-dull,independent")
+    assert result.exit_code == 0, result.output
+    lines = pd.read_csv(small / "nist_quick_partial.csv").set_index(["method", "measure"])["mean"]
+    assert lines["independent", "tv1_mean"] == 0.0 < lines["Uniform-dull", "tv1_mean"]
+    assert lines["Uniform-dull", "replace_one_epsilon"] == 0.0
+    assert "## dice, ε = 1" in (small / "nist_quick_partial.md").read_text(encoding="utf-8")
+
+
+def test_data_sets_that_are_files_name_cells_and_are_found(tmp_path, monkeypatch):
+    assert "experiments.protocols.sets.of_sklearn" in cells.reached("experiments.small")
+    for name, size in (("sklearn wine", (178, 13)), ("sklearn diabetes", (442, 9))):
+        table, schema = data.load(name)
+        assert table.shape == size == (len(table), schema.d)
+    (tmp_path / "own.py").write_text("SETS = []\n", encoding="utf-8")
+    monkeypatch.setattr(data, "FOLDER", tmp_path)
+    with pytest.raises(DatasetMissing, match="no data set is called 'sklearn wine'"):
+        data.load("sklearn wine")
 
 
 def test_this_package_is_run_as_its_rivals_are():

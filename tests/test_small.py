@@ -1,6 +1,7 @@
 """The experiment on small tables: its scores against plain counts, and its page."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -57,8 +58,7 @@ def test_scores_are_those_of_plain_counts():
 def test_the_page_has_all_measures_and_the_default_is_nearer_than_its_rivals(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
     monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")
-    monkeypatch.setattr(small, "WITHOUT_DATA", small.SAMPLES[1:2])
-    path = small.small(Asked(quick=True, epsilons=(1.0,)))
+    path = replace(small.small, quick=small.SAMPLES[1:2])(Asked(quick=True, epsilons=(1.0,)))
     text, lines = path.read_text(encoding="utf-8"), pd.read_csv(path.with_suffix(".csv"))
     assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [
         f"{words[0].upper()}{words[1:]}" for words in small.MEASURES.values()]

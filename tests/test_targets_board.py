@@ -1,5 +1,7 @@
 """The experiment on target columns: its scores, and its page."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 import trigmech as tm
 from experiments import cells, targets
 from experiments.asked import Asked, LeftOut
-from experiments.protocols.data import TableSet
+from experiments.protocols.data import Sample, TableSet
 from trigmech.schema import toml as schema_file
 
 
@@ -46,8 +48,8 @@ def test_the_page_names_means_errors_and_real_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")
     table(0, labels=()).to_csv(tmp_path / "made.csv", index=False)
     schema_file.save(tmp_path / "made.toml", schema(()))
-    monkeypatch.setattr(targets, "QUICK", ((str(tmp_path / "made.csv"), 300),))
-    path = targets.targets(Asked(quick=True, epsilons=(5.0,)))
+    path = replace(targets.targets, quick=[Sample(str(tmp_path / "made.csv"), 300)])(
+        Asked(quick=True, epsilons=(5.0,)))
     text, lines = path.read_text(encoding="utf-8"), pd.read_csv(path.with_suffix(".csv"))
     mean = lines.set_index(["method", "measure"])["mean"]
     assert set(lines["method"]) == {*targets.METHODS, targets.REAL}
@@ -58,4 +60,4 @@ def test_the_page_names_means_errors_and_real_rows(tmp_path, monkeypatch):
         assert any(f"{value + half:.3f}" in line for half in (-5e-5, 0.0, 5e-5)), method
     monkeypatch.setattr(targets, "find", lambda source: TableSet(source, (), lambda: (table(0), schema(()))))
     with pytest.raises(LeftOut, match="nist_demographic has no test rows"):
-        targets.TargetCell("nist_demographic", 0, targets.REAL, 0.0, 0).compute()
+        targets.scores_of("nist_demographic", 0, targets.REAL, 0.0, 0)

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from experiments import cells as machinery
 from experiments import fingerprints, rivals
 from experiments.asked import Asked, LeftOut
 from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
-from experiments.datasets import DatasetMissing
-from experiments.frames import markdown
+from experiments.declare import Experiment, at_hand
+from experiments.frames import markdown, with_new
 from experiments.protocols import scores
-from experiments.protocols.data import SETS, find
+from experiments.protocols.data import every_set, find, loaded
 from experiments.rivals.adapters import interface
 
 DEFAULT, EQUAL, SMOOTH = "default", "default-equal", "smooth"
@@ -47,32 +47,17 @@ FACTS = ("seconds", "cpu_seconds", "peak_mib", "replace_one_epsilon")
 
 @dataclass(frozen=True)
 class Protocol:
-    """A public way to compare synthesizers.
-
-    Parameters
-    ----------
-    name, title : str
-    delta : float
-    degree : int
-        Columns of the tables that it asks for.
-    score : function
-        Of the schema, the real, the synthetic and the test rows, and the column that all tables have.
-    shown : tuple of str
-        Measures on the page, the most important first; the CSV has all.
-    floor : str
-        What a table cannot be expected to be better than.
-    quick : tuple of str
-        Data sets of a quick run.
-    """
+    """A public way to compare synthesizers."""
 
     name: str
     title: str
     delta: float
-    degree: int
+    degree: int  # columns of the tables that it asks for
+    # Of the schema, the real, the synthetic and the test rows, and the column that all tables have.
     score: Callable[..., dict[str, float]]
-    shown: tuple[str, ...]
-    floor: str
-    quick: tuple[str, ...]
+    shown: tuple[str, ...]  # measures on the page, the most important first; the CSV has all
+    floor: str  # what a table cannot be expected to be better than
+    quick: tuple[str, ...]  # data sets of a quick run
 
 
 PROTOCOLS = {each.name: each for each in (
@@ -95,30 +80,15 @@ PROTOCOLS = {each.name: each for each in (
 
 @dataclass(frozen=True)
 class TableCell:
-    """One synthetic table of a data set, and its scores.
+    """One synthetic table of a data set, and its scores."""
 
-    Parameters
-    ----------
-    dataset : str
-        A name, or a path.
-    protocol : str
-    method : str
-    cells : int
-        Of numbers, for methods of categories; 0 for the others.
-    epsilon : float
-        As the method understands it; 0 for what is not private.
-    seed : int
-    minutes : float
-        Time limit.
-    """
-
-    dataset: str
+    dataset: str  # a name, or a path
     protocol: str
     method: str
-    cells: int
-    epsilon: float
+    cells: int  # of numbers, for methods of categories; 0 for the others
+    epsilon: float  # as the method understands it; 0 for what is not private
     seed: int
-    minutes: float
+    minutes: float  # time limit
 
     @property
     def budget(self) -> tm.Budget:
@@ -196,20 +166,8 @@ class TableCell:
         return any(path.exists() for path in (CACHE / f"{self.key()}.json", *self.files()))
 
 
-@lru_cache(maxsize=4)
-def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
-    """Return a data set's rows and schema, read once."""
-    return find(name).load()
-
-
 def rival_of(method: str) -> tuple[rivals.Rival, str]:
-    """Return the tool of a method such as "AIM-dpmm", and the method's name there.
-
-    Raises
-    ------
-    KeyError
-        If there is none.
-    """
+    """Return the tool of a method such as "AIM-dpmm", and the method's name there; KeyError if there is none."""
     if method in OWN:
         return rivals.rivals()[rivals.OWN], SMOOTH if method == SMOOTH else DEFAULT
     name, _, tool = method.rpartition("-")
@@ -250,14 +208,8 @@ def board(name: str, asked: Asked) -> Path:
     Without data sets: all of the protocol. Without methods: this package, what is not private and all rivals that are
     installed; those that are named are installed. Quick: one seed of small data sets, fewer cells, two rivals.
     `finished`: run no rival, and write what runs before have finished. `ours`: run again what the committed results
-    have of this package and of what is not private, with as many seeds; their lines of rivals stay.
-
-    Raises
-    ------
-    LeftOut
-        If no data set is available, or nothing has been finished.
-    DatasetMissing
-        If one is not available that the committed results have, and only they are run again.
+    have of this package and of what is not private, with as many seeds; their lines of rivals stay. Raises LeftOut if
+    nothing is there, and DatasetMissing if only ours are run again and one of their sets is not there.
     """
     protocol, quick = PROTOCOLS[name], asked.quick
     if asked.ours:
@@ -266,7 +218,7 @@ def board(name: str, asked: Asked) -> Path:
         results = dict(run_cells(todo, asked.jobs, name))
         return write(protocol, with_ours(committed, summary({cell: results[cell] for cell in todo})), name)
     found = available(asked.sets or (protocol.quick if quick else
-                                     [each for each in SETS if name in SETS[each].protocols]), protocol)
+                                     [each.name for each in every_set().values() if name in each.protocols]), protocol)
     chosen = asked.methods or [*OWN, INDEPENDENT, protocol.floor, *(QUICK if quick else [
         method for method in rival_methods() if rival_of(method)[0].installed])]
     for method in asked.methods or (QUICK if quick else ()):
@@ -295,43 +247,19 @@ def own_cells(protocol: Protocol, lines: pd.DataFrame, minutes: float) -> list[T
 
 
 def with_ours(committed: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """Return results with new lines of this package, and of what is not private, in the place of the old ones.
-
-    Raises
-    ------
-    ValueError
-        If there are new lines in the place of none, or none in the place of old ones.
-    """
-    keys = ["dataset", "method", "epsilon"]
-    new = dict(iter(made.groupby(keys, sort=False)))
-    # At the place of the first of the old lines.
-    found, places = [], []
-    for key, group in committed.groupby(keys, sort=False):
-        rival = key[1] not in (*OWN, *NOT_PRIVATE)
-        if rival == (key in new):
-            raise ValueError(f"the results have {key}, and the new lines {'do' if rival else 'do not'}")
-        found.append(group if rival else new.pop(key))
-        places.append(group.index if rival else np.repeat(group.index[0], len(found[-1])))
-    if new:
-        raise ValueError(f"the results do not have {list(new)}, and the new lines do")
-    return pd.concat(found, ignore_index=True).iloc[np.argsort(np.concatenate(places), kind="stable")].reset_index(
-        drop=True)
+    """Return results with new lines of this package, and of what is not private, in the place of the old ones."""
+    return with_new(committed, made, ["dataset", "method", "epsilon"], lambda key: key[1] in (*OWN, *NOT_PRIVATE))
 
 
 def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:
     """Return which data sets, of a protocol, can be had, and say of each other one why not."""
-    found = []
+    known = []
     for name in names:
-        try:
-            if protocol is not None and protocol.name not in find(name).protocols:
-                print(f"left out: {name} is no data set of {protocol.name}")
-                continue
-            loaded(name)
-        except DatasetMissing as missing:
-            print(f"left out: {missing}")
+        if protocol is None or protocol.name in find(name).protocols:
+            known.append(name)
         else:
-            found.append(name)
-    return found
+            print(f"left out: {name} is no data set of {protocol.name}")
+    return list(at_hand(known, loaded))
 
 
 def sizes_for(method: str, schema: tm.Schema, sizes: Sequence[int]) -> Sequence[int]:
@@ -467,3 +395,13 @@ def check(results: Path) -> list[str]:
     slow = own[(own["measure"] == "seconds") & (own["mean"] > SECONDS)]
     return [*(f"adult: {line.measure} off by {line.mean}, above {FREQUENCY}" for line in off.itertuples()),
             *(f"adult: {line.mean} seconds, above {SECONDS}" for line in slow.itertuples())]
+
+
+def _page(protocol: Protocol, lines: pd.DataFrame, asked: Asked) -> list[str]:
+    return page(protocol, lines, asked.older)
+
+
+declared = [Experiment(
+    name=protocol.name, what=f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
+    run=partial(board, protocol.name), read=read_csv, check=check,
+    page=partial(_page, protocol)) for protocol in PROTOCOLS.values()]

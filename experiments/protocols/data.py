@@ -3,16 +3,18 @@
 Files lie below the directory that TRIGMECH_DATA names. `nist_*`: the American Community Survey excerpt national2019 of
 the NIST Collaborative Research Cycle, bounds and categories from its data dictionary. `adult`: its documentation.
 `nltcs`, `aim_*`: discrete tables of the authors of AIM, domains from their JSON. `synmeter_*`: sets of SynMeter with
-its splits and its JSON, whose bounds are the data's own and are given to all methods alike. A new data set is one entry
-of `SETS`; a CSV or Parquet file with a schema file of its name beside it (`table.csv`, `table.toml`) needs none.
+its splits and its JSON, whose bounds are the data's own and are given to all methods alike. A new data set is one file
+in `sets/`, with a list `SETS`; a CSV or Parquet file with a schema file of its name beside it (`table.csv`,
+`table.toml`) needs none.
 """
 
 import importlib.util
 import json
 import os
+import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -73,71 +75,84 @@ ADULT_NUMBERS: dict[str, dict[str, Any]] = {
     "hours-per-week": {"lower": 0, "upper": 100, "special": (20, 30, 35, 40, 45, 50, 60)},
 }
 TRAIN, SPLIT_SEED = 0.8, 2026
-
+FOLDER = Path(__file__).parent / "sets"  # of data sets that are files of their own
 
 
 @dataclass(frozen=True)
 class TableSet:
     """A data set of the protocols.
 
-    Parameters
-    ----------
-    name : str
-    protocols : tuple of str
-        Which it is scored by.
-    load : function
-        Returns the rows that are given to a synthesizer, and their public description. Categories are text, or integer
-        codes for the tables of AIM; missing numbers are NaN. Raises DatasetMissing if a file is not there.
-    test : function, optional
-        Returns real rows that the synthesizer has not seen.
-    within : str
-        The column that every table of the protocol has, or "".
-    numbers : str
-        What :mod:`experiments.datasets` calls its columns of numbers, on which the thesis's experiments are run, or "".
+    `load` returns the rows that are given to a synthesizer, and their public description. Categories are text, or
+    integer codes for the tables of AIM; missing numbers are NaN. It raises DatasetMissing if a file is not there.
     """
 
     name: str
-    protocols: tuple[str, ...]
+    protocols: tuple[str, ...]  # which it is scored by
     load: Callable[[], tuple[pd.DataFrame, tm.Schema]]
-    test: Callable[[], pd.DataFrame] | None = None
-    within: str = ""
-    numbers: str = ""
+    test: Callable[[], pd.DataFrame] | None = None  # real rows that the synthesizer has not seen
+    within: str = ""  # the column that every table of the protocol has, or ""
+    numbers: str = ""  # what `experiments.datasets` calls its columns of numbers, or ""
 
 
 def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
     """Return the rows of a data set that are given to a synthesizer, and their public description.
 
-    Raises
-    ------
-    DatasetMissing
-        If the name is unknown or a file is not there.
+    Raises DatasetMissing if the name is unknown or a file is not there.
     """
     return find(name).load()
 
 
-def find(name: str) -> TableSet:
-    """Return a data set by its name, in any case, or by the path of a CSV or Parquet file.
+@lru_cache(maxsize=4)
+def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
+    """Return a data set's rows and schema, read once."""
+    return find(name).load()
 
-    Raises
-    ------
-    DatasetMissing
-        If the name is neither.
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a data set: so many, drawn with a release's seed, or all."""
+
+    source: str
+    rows: int = 0
+
+    @property
+    def name(self) -> str:
+        """What pages call it."""
+        return self.source + f", {self.rows:,} rows" * bool(self.rows)
+
+    def load(self, seed: int) -> tuple[pd.DataFrame, tm.Schema]:
+        """Return rows and schema."""
+        table, schema = loaded(self.source)
+        return (table.sample(self.rows, random_state=seed).reset_index(drop=True) if self.rows else table), schema
+
+
+def find(name: str) -> TableSet:
+    """Return a data set by its name, in any case, or by the path of a CSV or Parquet file; DatasetMissing if neither.
     """
-    if name.lower() in SETS:
-        return SETS[name.lower()]
+    known = every_set()
+    if name.lower() in known:
+        return known[name.lower()]
     if Path(name).suffix in (".csv", ".parquet"):
         return from_path(Path(name))
-    raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(SETS)}, and paths of CSV and "
+    raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(known)}, and paths of CSV and "
                                   "Parquet files")
+
+
+def every_set() -> dict[str, TableSet]:
+    """Return all data sets: those of this module, and those of the files in `FOLDER`."""
+    return SETS | {each.name: each for path in sorted(FOLDER.glob("*.py")) for each in _sets_of(path)}
+
+
+@cache
+def _sets_of(path: Path) -> list[TableSet]:
+    found: list[TableSet] = runpy.run_path(str(path))["SETS"]
+    return found
 
 
 def from_path(path: Path) -> TableSet:
     """Return anyone's table as a data set of all protocols that it fits; a fifth of its rows are kept for tests there.
 
-    Raises
-    ------
-    DatasetMissing
-        If the file, or the schema file beside it, is not there, or if it has columns that no protocol takes.
+    Raises DatasetMissing if a file is not there, or if it has columns that no protocol takes.
     """
     described = path.with_suffix(".toml")
     for each in (path, described):

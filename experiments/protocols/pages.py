@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments import comparison, fingerprints, tables
-from experiments.frames import markdown, read_csv
+from experiments import comparison, every, fingerprints
+from experiments.frames import markdown
 from experiments.protocols import boards
 
 TABLE = re.compile(r"(<!-- (board|means): (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
@@ -43,25 +43,16 @@ def filled(text: str, results: Path) -> str:
 def worst(stems: list[str], results: Path) -> list[str]:
     """Return the rows of a table of worst errors, by the files that it is of."""
     if stems[0].startswith("table"):
-        lines = "\n".join(tables.page(stems[0], results)).split("## Absolute error\n\n")[1]
+        lines = rewritten(stems[0], results).split("## Absolute error\n\n")[1]
         return lines.split("\n\n")[0].splitlines()[2:]
     return comparison.readme_rows(results, stems)
 
 
 def rewritten(stem: str, results: Path) -> str:
     """Return the page of results that is committed, with what older code made marked as it is now."""
-    path = results / f"{stem}.md"
-    if stem not in fingerprints.BY_ROWS:
-        return fingerprints.marked(path.read_text(encoding="utf-8"), stem, results)
-    if stem in boards.PROTOCOLS:
-        lines = boards.page(boards.PROTOCOLS[stem], boards.read_csv(results / f"{stem}.csv"),
-                            fingerprints.older(stem, results))
-    elif stem in tables.CHOSEN:
-        lines = tables.page(stem, results)
-    else:
-        lines = comparison.report(stem, read_csv(results / f"{stem}.csv"), comparison.MOST_QUERIES,
-                                  fingerprints.older(stem, results))
-    return "\n".join(lines) + "\n"
+    if stem in fingerprints.BY_ROWS:
+        return every.EXPERIMENTS[stem].committed(results, fingerprints.older(stem, results))
+    return fingerprints.marked((results / f"{stem}.md").read_text(encoding="utf-8"), stem, results)
 
 
 def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str], spreads: bool,

@@ -42,16 +42,8 @@ def nist(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFr
          within: str = "") -> dict[str, float]:
     """Return the measures of NIST's protocol; of these four functions `k_marginal`, `auc`, `f1` and `r2` are no errors.
 
-    Parameters
-    ----------
-    schema : Schema
-    real : DataFrame (n, d), private
-        What was given to the synthesizer.
-    made : DataFrame (m, d)
-    test : DataFrame, optional
-        Real rows that the synthesizer has not seen.
-    within : str
-        The column that all pairs are crossed with.
+    `real` was given to the synthesizer, `test` are real rows that it has not seen; all pairs are crossed with the
+    column `within`, if there is one.
     """
     found = {"k_marginal": cycle.k_marginal(real, made, schema, within), "pmse": cycle.propensity(real, made, schema)}
     if len((broken := cycle.inconsistencies(made)).columns):

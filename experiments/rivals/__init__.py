@@ -91,13 +91,7 @@ def rivals() -> dict[str, Rival]:
 
 
 def install(rival: Rival) -> None:
-    """Make a rival's environment anew.
-
-    Raises
-    ------
-    RivalError
-        If its packages cannot be installed; nothing is left of the environment then.
-    """
+    """Make a rival's environment anew; RivalError if its packages cannot be installed: then nothing is left of it."""
     shutil.rmtree(rival.environment, ignore_errors=True)
     rival.environment.parent.mkdir(parents=True, exist_ok=True)
     for command in ([sys.executable, "-m", "venv", str(rival.environment)],
@@ -112,32 +106,12 @@ def install(rival: Rival) -> None:
 
 def run(rival: Rival, method: str, table: pd.DataFrame, schema: tm.Schema, budget: tm.Budget, *, seed: int, cells: int,
         workload: Sequence[Sequence[str]], within: str, seconds: float) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return a synthetic table by a rival, of as many rows, and the facts that its adapter tells.
+    """Return a synthetic table of as many rows by a method of an installed rival, and the facts that its adapter tells.
 
-    Parameters
-    ----------
-    rival : Rival
-        Installed.
-    method : str
-        One of its methods.
-    table : DataFrame, private
-    schema : Schema
-        Numbers, and categories whose texts differ.
-    budget : Budget
-        As the rival understands it; the facts say for which neighbours.
-    seed : int
-        Of what the rival lets one seed.
-    cells : int
-        That columns of numbers are cut into by methods of categories.
-    workload, within
-        The tables that the protocol asks for, and the column that all of them have, or "".
-    seconds : float
-        Limit of its processor time, so that other work on the machine does not count.
-
-    Raises
-    ------
-    RivalError
-        If it fails or runs out of time.
+    The budget is as the rival understands it; the facts say for which neighbours. `seed` is of what the rival lets one
+    seed, `cells` of what methods of categories cut numbers into. `workload` are the tables that the protocol asks for,
+    all of which have the column `within`, if it is not "". `seconds` limit its processor time, so that other work on
+    the machine does not count. Raises RivalError if it fails or runs out of time.
     """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

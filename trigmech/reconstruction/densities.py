@@ -306,12 +306,12 @@ def _shapes(count: int) -> tuple[Array, Array, Array]:
     for deviation in DEVIATIONS:
         nearest = max(LEAST_MEAN, NEAREST * deviation)
         means = np.linspace(nearest, 1.0 - nearest, int(np.ceil((1.0 - 2.0 * nearest) / (STEP * deviation))) + 1)
-        means = means[np.minimum(*beta(means, deviation)) >= LEAST_PARAMETER]
-        for mean in means.tolist():
+        own = [mean for mean in means.tolist() if min(beta(mean, deviation)) >= LEAST_PARAMETER]
+        for mean in own:
             wide = beta(mean, min(WIDER * deviation, float(np.sqrt(0.5 * mean * (1.0 - mean)))))
             found += [(1.0 - part) * betainc(*beta(mean, deviation), ends) + part * betainc(*wide, ends)
                       for part in PARTS_OF_WIDER]
-        each = len(means) * len(PARTS_OF_WIDER)
+        each = len(own) * len(PARTS_OF_WIDER)
         probabilities += [(1.0 - SKEWED) / (len(DEVIATIONS) * each)] * each
     for median in MEDIANS:
         for deviation in LOG_DEVIATIONS.tolist():

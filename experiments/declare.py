@@ -1,0 +1,119 @@
+"""One way to declare an experiment: inputs, cells, table, page, checks. Everything else is done here.
+
+A declaration names its data sets (`inputs`, or `numbers` for those of the thesis's kind) and how many releases and
+which budgets it usually has. `cells` returns the calls to make, each with what its lines say of it; they are computed
+once, in so many processes, and cached. `lines` makes lines of what a cell gives, `table` sums them up, and `formats`
+are those of its columns in the CSV file. `page` makes the Markdown of that file alone, so that all pages can be made
+again from committed results. `check` says what these break of the project's promises.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from experiments import cells as machinery
+from experiments import frames
+from experiments.asked import NUMBERS, Asked, LeftOut
+from experiments.datasets import DatasetMissing
+from experiments.protocols.data import Sample
+
+T = TypeVar("T")
+
+
+def sampled(name: str | Sample) -> Sample:
+    """Return a sample, or all of the data set of that name."""
+    return Sample(name) if isinstance(name, str) else name
+
+
+def at_hand(inputs: Iterable[T], load: Callable[[T], Any]) -> tuple[T, ...]:
+    """Return the inputs whose data can be had, and say of each other one why not."""
+    found = []
+    for each in inputs:
+        try:
+            load(each)
+            found.append(each)
+        except DatasetMissing as missing:
+            print(f"left out: {missing}")
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """An experiment; to call it is to run it, and returns the page.
+
+    `seeds`, `epsilons` and `size` have those of a quick run, then the usual ones; the last is of queries, rows or what
+    else `cells` and `page` take it for. `more` are data sets that are run only if
+    they are named; `needed` says that it cannot be run without any of them. `stem` is the name of the results, if it
+    is another. An experiment that is not made of cells has a `run` of its own.
+    """
+
+    name: str
+    what: str
+    cells: Callable[[Asked], Mapping[Any, dict[str, Any]]] = field(default=lambda asked: {})
+    lines: Callable[[dict[str, Any], dict[str, Any]], list[dict[str, Any]]] = frames.of_measures
+    table: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda lines: lines)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    page: Callable[[pd.DataFrame, Asked], Iterable[str]] | None = None
+    read: Callable[[Path], pd.DataFrame] = frames.read_csv
+    numbers: bool = False
+    inputs: Sequence[str | Sample] = ()
+    quick: Sequence[str | Sample] = ()
+    more: Sequence[str | Sample] = ()
+    needed: bool = True
+    seeds: tuple[int, int] = (1, 1)
+    epsilons: tuple[Sequence[float], Sequence[float]] = ((), ())
+    size: tuple[Any, Any] = (None, None)
+    stem: str = ""
+    check: Callable[[Path], list[str]] | None = None
+    run: Callable[[Asked], Path] | None = None
+
+    @property
+    def results(self) -> str:
+        """The name of the files of results."""
+        return self.stem or self.name
+
+    def settled(self, asked: Asked) -> Asked:
+        """Return what is asked, with the experiment's own where nothing is said."""
+        usual = 0 if asked.quick else 1
+        return replace(asked, seeds=asked.seeds or self.seeds[usual], size=self.size[usual],
+                       epsilons=asked.epsilons or tuple(self.epsilons[usual]))
+
+    def with_inputs(self, asked: Asked) -> tuple[Asked, bool]:
+        """Return what is asked with the inputs at hand, and whether that is the whole; LeftOut if there is no input."""
+        own = self.settled(asked)
+        as_usual = own.epsilons == self.settled(replace(asked, epsilons=())).epsilons
+        if self.numbers:
+            return own, set(asked.names) >= NUMBERS and as_usual
+        usual = [sampled(each) for each in (self.quick or self.inputs if asked.quick else self.inputs)]
+        known = [sampled(each) for each in (*self.inputs, *self.more)]
+        wanted = [each for each in known if each.source in asked.sets] if asked.sets else usual
+        own = replace(own, inputs=at_hand(wanted, lambda sample: sample.load(0)))
+        if self.inputs and self.needed and not own.inputs:
+            raise LeftOut("it needs a table of the protocols")
+        return own, set(own.inputs) == set(usual) and as_usual
+
+    def __call__(self, asked: Asked) -> Path:
+        """Run it and write results/<stem>.csv and .md."""
+        if self.run:
+            return self.run(asked)
+        asked, whole = self.with_inputs(asked)
+        cells = self.cells(asked)
+        results = dict(machinery.run_cells(cells, asked.jobs, self.name))
+        # In this order, whichever cell was done first.
+        lines = pd.DataFrame([line for cell, head in cells.items() for line in self.lines(head, results[cell])])
+        stem = asked.stem(self.results, whole)
+        written = frames.write(stem, frames.formatted(self.table(lines), **self.formats))
+        return machinery.write_markdown(stem, self.paged(written, asked))
+
+    def paged(self, lines: pd.DataFrame, asked: Asked) -> list[str]:
+        """Return the lines of the page."""
+        assert self.page is not None
+        return list(self.page(lines, asked))
+
+    def committed(self, results: Path, older: frozenset[str] = frozenset()) -> str:
+        """Return the page of a folder's CSV file, with what older code made marked, if its rows are marked."""
+        asked = replace(self.settled(Asked()), older=older)
+        return "\n".join(self.paged(self.read(results / f"{self.results}.csv"), asked)) + "\n"

@@ -1,0 +1,32 @@
+"""All experiments, in the order of the list: each module declares its own."""
+
+from importlib import import_module
+
+from experiments import acceptance, answers, lights
+from experiments.companions import composition, layers_in_space, net, tutorial
+from experiments.declare import Experiment
+
+MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "table_coverage",
+           "consistent", "designs", "small", "large", "further", "targets", "rates", "parties", "audit",
+           "protocols.boards", "companions.statements")
+# Experiments that are functions, which write their results themselves.
+FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
+    ("net", net.net, "companions: the exponential and the net mechanism (a minute; no data)"),
+    ("linear", layers_in_space.linear, "companions: near-optimal noise for linear queries, and how near (a minute; no "
+     "data)"),
+    ("composition", composition.composition, "companions: theorems of composition against the exact optimum (seconds; "
+     "no data)"),
+    ("tutorial", tutorial.tutorial, "companions: a tutorial's primitives on Adult, printed numbers beside ours (a "
+     "minute)"),
+    ("lights", lights.lights, "lights that are expected beside those that the table gives (half an hour; needs data)"),
+    ("answers", answers.answers, "intervals for populations: how many hold the truth (half an hour)"),
+    ("acceptance", acceptance.acceptance, "how often acceptance tests accept what they should (two minutes; no data)"))]
+
+
+def declared_in(module: str) -> list[Experiment]:
+    """Return what a module declares: as names of its own, or in a list."""
+    found = vars(import_module(f"experiments.{module}")).values()
+    return [each for one in found for each in (one if isinstance(one, list) else [one]) if isinstance(each, Experiment)]
+
+
+EXPERIMENTS = {each.name: each for each in (*(each for name in MODULES for each in declared_in(name)), *FUNCTIONS)}
