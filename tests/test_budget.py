@@ -139,7 +139,7 @@ def test_a_claim_for_adding_or_removing_a_row_is_paid_for_in_two_steps(epsilon, 
         assert below < exact <= Decimal(repr(converted.delta)) or delta == converted.delta == 0.0
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(derandomize=True, max_examples=80)
 @given(st.floats(1e-9, 1e4), st.floats(-745.0, -0.01))
 @example(700.0, -705.0)
 @example(701.0, -705.0)
@@ -168,7 +168,7 @@ def test_a_claim_that_implies_nothing_for_replacing_a_row_is_refused():
 # What is printed
 
 
-@settings(derandomize=True, max_examples=100)
+@settings(derandomize=True, max_examples=40)
 @given(st.floats(min_value=0.0, max_value=1e300), st.integers(2, 9))
 def test_what_is_shown_as_a_bound_is_one_and_close(value, digits):
     above, below = float(shown_up(value, digits)), float(shown_down(value, digits))

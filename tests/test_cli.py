@@ -875,7 +875,7 @@ def started(command, folder):
 
 
 def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
-    process = started([Path(sys.executable).with_name("trigmech"), "sample", "clinic.tm", "--rows", "20000"], made)
+    process = started([Path(sys.executable).with_name("trigmech"), "sample", "clinic.tm", "--rows", "5000"], made)
     assert process.stdout.readline() == ",".join(NAMES) + "\n"
     process.stdout.close()
     assert process.stderr.read() == ""

@@ -54,8 +54,10 @@ def made():
 @pytest.fixture(scope="module")
 def more(made):
     """Four blocks of further rows, as points."""
-    size = 4 * (mixing.BLOCK // len(made.distribution.points)) * len(made.distribution.points)
-    return SCHEMA.to_cube(made.sample(size, np.random.default_rng(2)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixing, "BLOCK", 2**15)
+        size = 4 * (mixing.BLOCK // len(made.distribution.points)) * len(made.distribution.points)
+        return SCHEMA.to_cube(made.sample(size, np.random.default_rng(2)))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +135,7 @@ def test_rows_keep_the_dependence_where_tables_are_noise_and_directions_are_not(
 def test_blocks_make_up_for_each_other(made):
     """The difference of all tables in rows does not grow with the blocks."""
     further = mixing.FurtherRows(SCHEMA, made.release, made.distribution)
-    list(further.blocks(2 * mixing.BLOCK, np.random.default_rng(0)))
+    list(further.blocks(len(made.distribution.points) + 1, np.random.default_rng(0)))
     mixer, apart, total, spread = further._mixer, None, 0.0, []
     # Those of all pairs come first.
     measured = sum(each.query.size for each in made.release.tables)
@@ -241,6 +243,7 @@ def test_impossible_cells_get_no_rows():
 
 
 def test_the_same_rows_for_any_number_of_threads(made, monkeypatch):
+    monkeypatch.setattr(mixing, "BLOCK", 2**13)
     size = 3 * mixing.BLOCK + 11
     found = []
     for threads in ("1", "3"):
@@ -250,7 +253,8 @@ def test_the_same_rows_for_any_number_of_threads(made, monkeypatch):
         np.testing.assert_array_equal(*(each[name] for each in found))
 
 
-def test_pieces_are_the_table_and_come_one_by_one(made):
+def test_pieces_are_the_table_and_come_one_by_one(made, monkeypatch):
+    monkeypatch.setattr(mixing, "BLOCK", 2**13)
     size = mixing.BLOCK + 7
     pieces = list(made.batches(size, np.random.default_rng(4)))
     assert len(pieces) == 2
@@ -433,7 +437,7 @@ def test_the_page_says_how_many_rows_were_fitted_and_how_many_are_different(tmp_
     assert ("two of them exchange their values" in text) == redrawn
 
 
-@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@settings(max_examples=30, derandomize=True, deadline=None, database=None)
 @drawn(st.lists(st.tuples(st.sampled_from([0.0, -0.0, 0.5, 1e300]), st.integers(-1, 1), st.sampled_from(["a", "b", 1]),
                           st.booleans()), max_size=12))
 def test_different_rows_are_counted(rows):

@@ -141,7 +141,7 @@ def test_a_sweep_is_that_of_a_twin_that_computes_the_objective_anew_for_every_ca
         assert compiled.value(residuals, 8) == problem.value(rows) / 64.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_whatever_the_problem_a_sweep_lowers_the_objective_and_keeps_the_residuals(seed, kinds, m, d, data):
     rng = np.random.default_rng(seed)
@@ -318,7 +318,7 @@ def test_huge_targets_that_contradict_each_other_leave_a_table(size, seed):
     assert (rows < problem.sizes).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=6).filter(any), min_size=1, max_size=3),
        st.integers(1, 50), st.integers(0, 1000))
 def test_independent_rows_have_each_position_as_often_as_whole_rows_allow(masses, m, seed):
