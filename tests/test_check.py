@@ -293,7 +293,7 @@ def test_a_dataframe_is_refused_if_and_only_if_a_release_refuses_it(changes, arr
     assert tm.check(given_table, TYPES).refused == refused
 
 
-@settings(max_examples=160)
+@settings(max_examples=400)
 @given(cells.map(str.strip), st.sampled_from(".,"))
 def test_a_cell_is_a_number_or_a_date_as_the_reader_takes_it(cell, decimal):
     from trigmech.tables.csv_cells import with_points

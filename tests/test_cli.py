@@ -945,7 +945,7 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
                                                                        monkeypatch):
     released, drawn = [], []
     monkeypatch.setattr(demo, "synthesize", lambda *given, **options: released.append(
-        tm.synthesize(*given, **options)) or released[-1])
+        tm.synthesize(*given, mechanism=tm.TableMechanism(points=600), **options)) or released[-1])
     monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: drawn.append(made))
     status, said, _ = run("demo", "--folder", "out", "--rows", "50")
     assert status == 0

@@ -179,7 +179,7 @@ def check_distribution(column, k, measured):
     assert ((ranks[k:] >= 0.0) & (ranks[k:] <= 1.0 + 1e-12)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(noisy_columns())
 @example((column_of(2, 4), np.zeros(6), 0.1, True))
 @example((column_of(1, 4), np.full(5, -1e300), 1e300, True))
@@ -506,7 +506,7 @@ def test_a_table_of_rank_one_is_nearer_than_the_noisy_one(shape, strength):
         assert errors[1] < 0.6 * errors[0]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(2, 8), st.integers(2, 8), st.integers(0, 1000), st.floats(0.01, 2.0))
 def test_a_table_is_shrunk_along_its_singular_vectors(a, b, seed, noise):
     table = centred(np.random.default_rng(seed).normal(size=(a, b)))

@@ -140,7 +140,7 @@ def test_of_charges_that_come_together_equal_ones_are_paid_by_their_own():
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.floats(1e-9, 1e9), st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.integers(-6, 6))
 def test_noise_that_a_declared_charge_pays_for_costs_no_more_by_exact_arithmetic(law, strength, first, second, steps):
     norm = "L2" if law == "gaussian" else "L1"

@@ -23,7 +23,7 @@ from trigmech.schema.encoding import number_at
 from trigmech.schema.rounding import default_digits
 from trigmech.schema.schema import Schema
 
-laws = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+laws = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 DRAWN = np.random.default_rng(0).uniform(-1.0, 1.0, 300)
 
 

@@ -67,7 +67,7 @@ def joined(part):
         part.map(lambda drawn: tuple(f"({one}) ** 2" for one in drawn)))
 
 
-@settings(max_examples=160, derandomize=True, deadline=None, database=None)
+@settings(max_examples=400, derandomize=True, deadline=None, database=None)
 @given(st.recursive(LEAVES, joined, max_leaves=6))
 def test_a_formula_is_what_python_would_compute_and_stays_in_its_range_or_it_is_refused(drawn):
     text, plain = drawn
@@ -375,7 +375,7 @@ def test_pieces_of_a_table_are_of_one_type():
         assert np.ma.getmaskarray(held).all() == bool(region)
 
 
-@settings(max_examples=80, derandomize=True, deadline=None, database=None)
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
 @given(st.recursive(st.sampled_from(["x", "y", "2", "0.5", "1e40", "-1"]), lambda part: st.one_of(
     st.tuples(part, st.sampled_from(["+", "-", "*", "/", "//", "%"]), part).map("({0[0]}) {0[1]} ({0[2]})".format),
     st.tuples(st.sampled_from(["abs", "floor", "sqrt", "log", "exp", "-", "round"]), part).map("{0[0]}({0[1]})".format),

@@ -437,7 +437,7 @@ def test_the_page_says_how_many_rows_were_fitted_and_how_many_are_different(tmp_
     assert ("two of them exchange their values" in text) == redrawn
 
 
-@settings(max_examples=30, derandomize=True, deadline=None, database=None)
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @drawn(st.lists(st.tuples(st.sampled_from([0.0, -0.0, 0.5, 1e300]), st.integers(-1, 1), st.sampled_from(["a", "b", 1]),
                           st.booleans()), max_size=12))
 def test_different_rows_are_counted(rows):

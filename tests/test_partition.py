@@ -49,7 +49,7 @@ def levels(draw, most=9):
 # Positions
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(edges(), st.integers(0, 3), st.lists(st.floats(-1.0, 1.0), max_size=5))
 def test_every_row_has_exactly_one_position(cuts, k, more):
     partition = Partition(tuple(range(1, k + 1)), 0, cuts)

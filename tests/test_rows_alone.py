@@ -25,7 +25,7 @@ import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.tables.reader import TableFile
 
-laws = settings(max_examples=20, derandomize=True, deadline=None, database=None)
+laws = settings(max_examples=40, derandomize=True, deadline=None, database=None)
 
 BERLIN, PARIS = zoneinfo.ZoneInfo("Europe/Berlin"), zoneinfo.ZoneInfo("Europe/Paris")
 # At the end of summer time this hour comes twice; the two are equal within their zone.
@@ -141,7 +141,7 @@ def mixtures(draw, kind):
 @pytest.mark.parametrize("library", OBJECTS)
 def test_objects_of_any_types_mean_the_same_alone_and_among_others(library, kind):
     # Two of the many times that make a fault of dates visible must meet.
-    @settings(laws, max_examples=40 if kind == "dates" else 40)
+    @settings(laws, max_examples=100 if kind == "dates" else 40)
     @given(mixtures(kind))
     def law(mixture):
         column, cells, order = mixture
@@ -181,7 +181,7 @@ def contained(kind, cell):
 @pytest.mark.parametrize("outer", [list, tuple, collections.deque])
 @pytest.mark.parametrize("columns", [NUMBERS, DATES, CATEGORIES], ids=["numbers", "dates", "categories"])
 def test_rows_of_a_list_mean_the_same_in_any_containers(outer, columns):
-    @settings(laws, max_examples=30)
+    @settings(laws, max_examples=60)
     @given(st.sampled_from(columns), st.lists(st.tuples(
         st.one_of(st.integers(0, 9), st.integers(0, len(CONTAINERS) - 1)), st.sampled_from(CELLS_OF_ROWS)), min_size=2,
         max_size=3), st.data())

@@ -141,7 +141,7 @@ def test_a_sweep_is_that_of_a_twin_that_computes_the_objective_anew_for_every_ca
         assert compiled.value(residuals, 8) == problem.value(rows) / 64.0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_whatever_the_problem_a_sweep_lowers_the_objective_and_keeps_the_residuals(seed, kinds, m, d, data):
     rng = np.random.default_rng(seed)

@@ -152,7 +152,7 @@ def test_one_column_is_exact_but_for_the_slack(v):
 weights = st.lists(st.floats(0.0, 2.0), max_size=4)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(d=st.integers(1, 40), v=weights, w=weights, data=st.data())
 def test_a_larger_weight_never_lowers_the_bounds(d, v, w, data):
     # But for the slack: a supremum on nodes is within it of the true one, and only that is monotone.
@@ -255,7 +255,7 @@ def test_no_bound_lies_a_rounding_below_what_corners_attain():
             assert Fraction(basis.l2_sensitivity(n)) ** 2 >= Fraction(4 * moved, n * n)
 
 
-@settings(derandomize=True, max_examples=40)
+@settings(derandomize=True, max_examples=100)
 @given(st.floats(1e-100, 1e100), st.integers(1, 10**9))
 def test_roots_and_quotients_are_rounded_up_and_by_no_more_than_one_step(number, n):
     for rounded, near, back in ((root_up(number), math.sqrt(number), lambda x: Fraction(x) ** 2),

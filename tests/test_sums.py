@@ -68,7 +68,7 @@ def persons_of(points, lengths):
 # Totals
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(st.lists(st.integers(-2**62, 2**62), min_size=1, max_size=20), st.integers(0, 60))
 def test_totals_are_those_of_python_s_integers(numbers, unit):
     total, halves = Total(1), [Total(1), Total(1)]
@@ -143,7 +143,7 @@ def test_persons_are_summed_alike_in_any_order_and_in_any_pieces(asked, most, mo
 # Persons
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=12), min_size=1, max_size=6), st.sampled_from([2, 46]))
 def test_shares_are_those_of_a_slow_twin(persons, bits):
     expected = [0] * 5

@@ -280,7 +280,7 @@ def counted(path, rows, header, quoted, ends):
         return None
 
 
-@settings(max_examples=48, derandomize=True, deadline=None, database=None)
+@settings(max_examples=120, derandomize=True, deadline=None, database=None)
 @given(st.data())
 def test_no_cell_decides_how_many_rows_there_are(tmp_path, data):
     width = data.draw(st.sampled_from([1, 1, 2]))
