@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import laplace, norm
 
 import trigmech as tm
 from trigmech.acceptance import decision
@@ -306,6 +307,21 @@ def test_what_is_wrong_is_refused_in_one_line_before_the_charge(truth, tmp_path,
         tm.accept(**given)
     assert "\n" not in str(problem.value)
     assert (tmp_path / "ledger.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_limit_is_refused_up_to_the_margin_of_the_noise_and_no_further(truth, delta):
+    budget = tm.Budget(0.3, delta)
+    (verdict,) = plan_acceptance(truth, [tm.Criterion("worst one-way", 1)], budget).verdicts
+    quantile = norm.ppf(0.95) if delta else laplace.ppf(0.95) / np.sqrt(2.0)
+    assert verdict.margin == pytest.approx(quantile * verdict.deviation, rel=1e-12)
+    with pytest.raises(tm.InputError, match="rarely be accepted"):
+        plan_acceptance(truth, [tm.Criterion("worst one-way", 0.999 * verdict.margin)], budget)
+    (least,) = plan_acceptance(truth, [tm.Criterion("worst one-way", 1.001 * verdict.margin)], budget).verdicts
+    assert least.margin == verdict.margin
+    # A distance of this size has one margin up to what is needed, and another one up to the limit.
+    assert verdict.surely_met == pytest.approx(1.0 - 2.0 * verdict.margin, rel=1e-12)
+    assert least.surely_met == pytest.approx(-0.999 * verdict.margin, rel=1e-9)
 
 
 def test_a_schema_without_constraints_has_no_rules_to_break(truth):
