@@ -3,6 +3,8 @@
 import json
 import sys
 from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 import pandas as pd
@@ -181,6 +183,31 @@ def test_no_neighbours_found_are_further_apart_than_is_proved(k, several):
     assert largest > (0.7 if CRITERIA[k].measure == "mean two-way" else 0.99)
 
 
+def test_errors_of_rounding_are_those_of_the_proof(truth):
+    """By the counts of cells and tables in the text of trigmech.queries.distances, and above what floats err by."""
+    u, n, ask = Fraction(1, 2**53), 2_000, Questions(SCHEMA, truth.distribution).query
+    points = SCHEMA.to_cube(table(n, seed=5))
+    for criterion in CRITERIA[:3]:
+        query = ask(criterion)
+        cells = [each.size for each in query.tables]
+        assert Fraction(query.rounding("L1", n)) == 2 * (sum(cells) + len(cells) + 4) * u
+        counts = np.concatenate([each.evaluate(points).sum(axis=0) for each in query.tables])
+        apart, exact_ones = iter(int(count) for count in counts), []
+        for reference in query.references:
+            own = [Fraction(next(apart), n) - Fraction(float(q)) for q in reference.ravel()]
+            exact_ones.append(max(abs(each) for each in accumulate(own)) if query.ordered else sum(map(abs, own)) / 2)
+        wanted = sum(exact_ones) / len(exact_ones) if query.mean else max(exact_ones)
+        found = Fraction(float(query.encode(counts / n)[0]))
+        assert abs(found - wanted) <= Fraction(query.rounding("L1", n))
+    moment = ask(CRITERIA[3])
+    largest = max(abs(a * b) for a in moment.first for b in moment.second) + abs(moment.reference)
+    # A reference that is far from the mean counts, too.
+    for each in (moment, replace(moment, reference=-50.0)):
+        most = largest if each is moment else largest - abs(moment.reference) + 50.0
+        assert each.rounding("L2", n) == pytest.approx(float(2 * (moment.table.size + 4) * u) * most, rel=1e-12)
+    assert ask(CRITERIA[4]).rounding("L1", n) == 2.0**-51 + 2.0**-40 / n
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_noise_is_what_the_charge_says_and_all_of_the_budget_is_spent(truth, delta):
     budget = tm.Budget(0.5, delta)
@@ -282,6 +309,7 @@ def test_real_noise_is_charged_to_the_ledger_before_it_is_drawn(truth, tmp_path,
 
 @pytest.mark.parametrize(("changed", "said"), [
     ({"table": table(1_999)}, "2,000 rows, and the table has 1,999"),
+    ({"table": table(2_001)}, "2,000 rows, and the table has 2,001"),
     ({"table": table(2_000).drop(columns="age")}, "'age'"),
     ({"table": table(2_000).assign(region="east")}, "region"),
     ({"table": table(2_000).assign(age=np.nan)}, "age"),

@@ -208,7 +208,7 @@ def test_times_without_a_zone_are_read_as_they_are_or_refused(session, tmp_path)
 
 def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):
     exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(FunctionSums(BASIS))
-    found = sums(frame(session, tmp_path, whole, 3), Ending(BASIS, folder=str(tmp_path), times=1))
+    found = sums(frame(session, tmp_path, whole, 5), Ending(BASIS, folder=str(tmp_path), times=1))
     assert (tmp_path / "ended 0").exists()
     np.testing.assert_array_equal(found.limbs, exact.limbs)
     assert found.n == N

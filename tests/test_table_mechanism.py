@@ -183,9 +183,9 @@ ATTAINED = {"columns": 0.97, "columns, contrasts": 0.97, "columns, closer": 0.99
 @pytest.mark.usefixtures("remembered")
 def test_no_neighbours_move_a_draw_further_than_is_charged(kind, outcome):
     rng = np.random.default_rng(3)
-    given = [(1e4, 40, ALL_MOVE), (30.0, 3, ()), (1e3, 5, ()), (1.0, 2, ()), (1e4, 2, ())]
+    given = [(1e4, 40, ALL_MOVE), (30.0, 3, ()), (1e3, 5, ()), (1.0, 2, ())]
     # Of other outcomes a few: all that a climb needs is that what is asked next depends on them.
-    for epsilon, n, kinds in {"near": given, "exact": given[:2]}.get(outcome, given[1:3]):
+    for epsilon, n, kinds in {"near": given, "exact": given[:1]}.get(outcome, given[1:2]):
         domain, entries = random_columns(rng, kinds)
         ratios = climbed(domain, entries, planned(domain, kind, n, epsilon), rng, outcome)
         assert max(ratios.values()) <= 1.0, ratios
