@@ -1,4 +1,4 @@
-"""The rule of combined estimates where the rows of a fit and the persons of the table differ in number, by its terms."""
+"""The rule of combined estimates, term by term, where the rows of a fit and those of the table differ in number."""
 
 from types import SimpleNamespace
 
@@ -51,3 +51,11 @@ def test_p_values_have_one_degree_of_freedom_less_than_there_are_tables():
         assert (found.low[k], found.high[k]) == pytest.approx((found.values[k] - reach, found.values[k] + reach))
     # What a plain regression of so many rows as the private table has would say.
     assert found.naive.tolist() == pytest.approx([0.1 * np.sqrt(60 / 5_000)] * 2)
+
+
+def test_progress_counts_tables_up_to_their_number():
+    rows = np.random.default_rng(0).random((40, 2))
+    made = tm.synthesize(rows, SCHEMA, tm.Budget(1.0, 1e-6), tm.TableMechanism(points=64), np.random.default_rng(0))
+    told = []
+    assert len(made.imputations(3, progress=lambda *step: told.append(step))) == 3
+    assert told == [("imputations", k, 3) for k in (1, 2, 3)]
