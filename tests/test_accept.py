@@ -143,6 +143,18 @@ def test_parts_have_equal_shares_of_the_release_where_no_value_is_heavy(truth, b
     assert np.abs(share - 1.0 / bins).max() <= 1.0 / 2_000 + 1e-12
 
 
+def test_scores_that_were_cut_have_mean_0_and_deviation_1_again(truth):
+    query = Questions(SCHEMA, truth.distribution).query(
+        tm.Criterion("correlation", 1, columns=["age", "size"], bins=40, clip=0.5))
+    held = query.table.means(SCHEMA.to_cube(table(2_000)))
+    for scores, mass in ((query.first, held.sum(axis=1)), (query.second, held.sum(axis=0))):
+        assert mass @ scores == pytest.approx(0.0, abs=1e-9)
+        assert mass @ scores**2 == pytest.approx(1.0, abs=1e-9)
+        # Many numbers are beyond half a deviation on each side.
+        for end in (scores.min(), scores.max()):
+            assert 0.15 < mass[np.isclose(scores, end)].sum() < 0.45
+
+
 # Sensitivity
 
 
