@@ -453,5 +453,14 @@ def test_different_rows_are_counted(rows):
         assert (counted.rows, counted.different) == (len(rows), len(wanted))
 
 
+def test_coarse_cells_hold_equally_many_rows():
+    codes = np.arange(120, dtype=np.int32) % 12
+    cells = mixing._coarse(codes, 12, np.full(120, 1.0 / 120.0))
+    assert cells.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    # A position that many rows have is in the cell of its middle.
+    heavy = mixing._coarse(np.array([0] * 6 + [1, 2, 3, 4], dtype=np.int32), 5, np.full(10, 0.1))
+    assert heavy.tolist() == [0, 1, 2, 3, 3]
+
+
 def test_a_table_without_columns_has_no_rows():
     assert different_rows([]) == 0
