@@ -1,6 +1,7 @@
 """What the top of a page lists of many pairs, and when a comparison says that it is not private."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,8 @@ import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.evaluation.forecast import forecast
 from trigmech.evaluation.verdict import LIGHTS
-from trigmech.report import lead
+from trigmech.report import comparison, lead
+from trigmech.report.figures import number, percent
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +58,11 @@ def test_a_comparison_says_that_it_is_not_private_where_it_read_the_table_and_no
     told = capsys.readouterr().err
     assert not ending.value.code, told
     assert ("NOT PRIVATE: these figures were computed from the private table" in told) == against
+
+
+def test_measured_errors_are_what_scores_lack_and_correlations_as_they_are():
+    found = SimpleNamespace(details={"columns": {"a": 0.9, "b": 0.75}, "pairs": {"a and b": 0.8, "a and c": 0.95},
+                                     "correlations": {"differences": {"a and b": 0.07}}})
+    assert comparison._measured_errors(found, ["a", "b"], False) == [[percent(1.0 - 0.9), percent(0.25)]]
+    assert comparison._measured_errors(found, ["a and b", "a and c"], True) == [
+        [percent(1.0 - 0.8), percent(1.0 - 0.95)], [number(0.07), ""]]
