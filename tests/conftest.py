@@ -14,6 +14,7 @@ import gc
 import multiprocessing
 import os
 import sys
+import warnings
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -47,11 +48,36 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(NIGHTLY))
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     # What was collected stays to the end, so it need not be looked through for garbage again and again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    share_of_compiling(session.config)
+
+
+def share_of_compiling(config):
+    """In a tree whose kernels nobody has compiled yet, begin with a part of them, each process with another.
+
+    Otherwise all processes would need the same kernels at the same time, and each would compile all of them.
+    """
+    worker, kernels = getattr(config, "workerinput", None), config.rootpath / "trigmech" / "reconstruction"
+    if worker is None or worker["workercount"] == 1 or not kernels.is_dir() or list(
+            kernels.glob("__pycache__/row_kernels.sweep-*.nbi")):
+        return
+    import numpy as np
+
+    import trigmech as tm
+
+    tables = tm.TableMechanism(points=64), tm.Budget(30.0, 1e-6)
+    moments = tm.MomentMechanism(points=64, iterations=1), tm.Budget(1.0, 1e-6)
+    mechanism, budget = (tables, moments)[int(worker["workerid"].removeprefix("gw")) % 2]
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = tm.synthesize(rows, tm.Schema.cube(3), budget, mechanism, np.random.default_rng(0))
+        # Of more rows than were fitted: they exchange entries.
+        made.sample(200, np.random.default_rng(0))
 
 
 def pytest_timeout_set_timer(item, settings):

@@ -3,10 +3,13 @@
 import json
 import sys
 from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import laplace, norm
 
 import trigmech as tm
 from trigmech.acceptance import decision
@@ -140,6 +143,18 @@ def test_parts_have_equal_shares_of_the_release_where_no_value_is_heavy(truth, b
     assert np.abs(share - 1.0 / bins).max() <= 1.0 / 2_000 + 1e-12
 
 
+def test_scores_that_were_cut_have_mean_0_and_deviation_1_again(truth):
+    query = Questions(SCHEMA, truth.distribution).query(
+        tm.Criterion("correlation", 1, columns=["age", "size"], bins=40, clip=0.5))
+    held = query.table.means(SCHEMA.to_cube(table(2_000)))
+    for scores, mass in ((query.first, held.sum(axis=1)), (query.second, held.sum(axis=0))):
+        assert mass @ scores == pytest.approx(0.0, abs=1e-9)
+        assert mass @ scores**2 == pytest.approx(1.0, abs=1e-9)
+        # Many numbers are beyond half a deviation on each side.
+        for end in (scores.min(), scores.max()):
+            assert 0.15 < mass[np.isclose(scores, end)].sum() < 0.45
+
+
 # Sensitivity
 
 
@@ -153,7 +168,7 @@ def test_no_neighbours_found_are_further_apart_than_is_proved(k, several):
     extremes = SCHEMA.to_cube(pd.DataFrame({
         "age": [0.0, 100, 0, 100, 10], "pay": [1000, 0, 1000, np.nan, 5], "size": [1, 1e4, 1e4, 1, 50],
         "sick": [1, 0, 0, 0, 1], "region": ["north", "south", "west", "north", "south"]}))
-    for seed in range(15):
+    for seed in range(8):
         pool = np.concatenate([extremes, SCHEMA.to_cube(table(40, seed))])
         fixed = pool[rng.integers(0, len(pool), rng.integers(4, 30))]
         release = Distribution(fixed, rng.dirichlet(np.ones(len(fixed))))
@@ -178,6 +193,31 @@ def test_no_neighbours_found_are_further_apart_than_is_proved(k, several):
                 largest = max(largest, apart * n / query.diameter("L1"))
     # A mean over tables moves by all of it if one row moves in every table.
     assert largest > (0.7 if CRITERIA[k].measure == "mean two-way" else 0.99)
+
+
+def test_errors_of_rounding_are_those_of_the_proof(truth):
+    """By the counts of cells and tables in the text of trigmech.queries.distances, and above what floats err by."""
+    u, n, ask = Fraction(1, 2**53), 2_000, Questions(SCHEMA, truth.distribution).query
+    points = SCHEMA.to_cube(table(n, seed=5))
+    for criterion in CRITERIA[:3]:
+        query = ask(criterion)
+        cells = [each.size for each in query.tables]
+        assert Fraction(query.rounding("L1", n)) == 2 * (sum(cells) + len(cells) + 4) * u
+        counts = np.concatenate([each.evaluate(points).sum(axis=0) for each in query.tables])
+        apart, exact_ones = iter(int(count) for count in counts), []
+        for reference in query.references:
+            own = [Fraction(next(apart), n) - Fraction(float(q)) for q in reference.ravel()]
+            exact_ones.append(max(abs(each) for each in accumulate(own)) if query.ordered else sum(map(abs, own)) / 2)
+        wanted = sum(exact_ones) / len(exact_ones) if query.mean else max(exact_ones)
+        found = Fraction(float(query.encode(counts / n)[0]))
+        assert abs(found - wanted) <= Fraction(query.rounding("L1", n))
+    moment = ask(CRITERIA[3])
+    largest = max(abs(a * b) for a in moment.first for b in moment.second) + abs(moment.reference)
+    # A reference that is far from the mean counts, too.
+    for each in (moment, replace(moment, reference=-50.0)):
+        most = largest if each is moment else largest - abs(moment.reference) + 50.0
+        assert each.rounding("L2", n) == pytest.approx(float(2 * (moment.table.size + 4) * u) * most, rel=1e-12)
+    assert ask(CRITERIA[4]).rounding("L1", n) == 2.0**-51 + 2.0**-40 / n
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -281,6 +321,7 @@ def test_real_noise_is_charged_to_the_ledger_before_it_is_drawn(truth, tmp_path,
 
 @pytest.mark.parametrize(("changed", "said"), [
     ({"table": table(1_999)}, "2,000 rows, and the table has 1,999"),
+    ({"table": table(2_001)}, "2,000 rows, and the table has 2,001"),
     ({"table": table(2_000).drop(columns="age")}, "'age'"),
     ({"table": table(2_000).assign(region="east")}, "region"),
     ({"table": table(2_000).assign(age=np.nan)}, "age"),
@@ -308,6 +349,21 @@ def test_what_is_wrong_is_refused_in_one_line_before_the_charge(truth, tmp_path,
     assert (tmp_path / "ledger.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_limit_is_refused_up_to_the_margin_of_the_noise_and_no_further(truth, delta):
+    budget = tm.Budget(0.3, delta)
+    (verdict,) = plan_acceptance(truth, [tm.Criterion("worst one-way", 1)], budget).verdicts
+    quantile = norm.ppf(0.95) if delta else laplace.ppf(0.95) / np.sqrt(2.0)
+    assert verdict.margin == pytest.approx(quantile * verdict.deviation, rel=1e-12)
+    with pytest.raises(tm.InputError, match="rarely be accepted"):
+        plan_acceptance(truth, [tm.Criterion("worst one-way", 0.999 * verdict.margin)], budget)
+    (least,) = plan_acceptance(truth, [tm.Criterion("worst one-way", 1.001 * verdict.margin)], budget).verdicts
+    assert least.margin == verdict.margin
+    # A distance of this size has one margin up to what is needed, and another one up to the limit.
+    assert verdict.surely_met == pytest.approx(1.0 - 2.0 * verdict.margin, rel=1e-12)
+    assert least.surely_met == pytest.approx(-0.999 * verdict.margin, rel=1e-9)
+
+
 def test_a_schema_without_constraints_has_no_rules_to_break(truth):
     plain = tm.Schema(SCHEMA.columns)
     with pytest.raises(tm.InputError, match="schema with constraints"):
@@ -332,7 +388,7 @@ def test_a_release_that_found_its_bounds_and_categories_can_be_asked():
     schema = tm.Schema([tm.Column("age", private_bounds=True),
                         tm.Column("region", kind="categorical", categories="private")])
     frame = table(2_000)[["age", "region"]]
-    made = tm.synthesize(frame, schema, tm.Budget(5.0, 1e-6), rng=np.random.default_rng(0))
+    made = tm.synthesize(frame, schema, tm.Budget(5.0, 1e-6), tm.TableMechanism(points=256), np.random.default_rng(0))
     found = tm.accept(made, frame, [tm.Criterion("worst one-way", 0.2)], tm.Budget(1.0), np.random.default_rng(0))
     assert found.accepted
 

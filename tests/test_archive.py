@@ -111,7 +111,7 @@ ARRAYS = hnp.arrays(st.sampled_from([np.float64, np.int64, np.uint8]),
                     hnp.array_shapes(min_dims=0, max_dims=4, min_side=0))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.dictionaries(st.text(), PLAIN),
        st.dictionaries(st.from_regex(r"[a-z0-9_]{1,20}(\.[a-z0-9_]{1,20}){0,2}", fullmatch=True), ARRAYS, max_size=4))
 def test_any_plain_manifest_and_any_arrays_come_back(tmp_path_factory, manifest, arrays):

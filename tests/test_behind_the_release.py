@@ -258,6 +258,7 @@ def test_what_follows_the_release_is_the_same_for_any_table_with_the_same_releas
 
 @pytest.mark.parametrize("case", ["moments", "moments, pure", "categories", "private bounds", "algorithm 10",
                                   "tables, numbers"])
+@pytest.mark.usefixtures("few_resamples")
 def test_so_it_is_of_a_real_release_and_its_ledger_file(case, monkeypatch, tmp_path):
     one, two = tables(CASES[case][0])
     made, entries, replayed = [], [], None

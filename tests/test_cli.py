@@ -875,7 +875,7 @@ def started(command, folder):
 
 
 def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
-    process = started([Path(sys.executable).with_name("trigmech"), "sample", "clinic.tm", "--rows", "20000"], made)
+    process = started([Path(sys.executable).with_name("trigmech"), "sample", "clinic.tm", "--rows", "5000"], made)
     assert process.stdout.readline() == ",".join(NAMES) + "\n"
     process.stdout.close()
     assert process.stderr.read() == ""
@@ -945,7 +945,7 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
                                                                        monkeypatch):
     released, drawn = [], []
     monkeypatch.setattr(demo, "synthesize", lambda *given, **options: released.append(
-        tm.synthesize(*given, **options)) or released[-1])
+        tm.synthesize(*given, mechanism=tm.TableMechanism(points=600), **options)) or released[-1])
     monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: drawn.append(made))
     status, said, _ = run("demo", "--folder", "out", "--rows", "50")
     assert status == 0

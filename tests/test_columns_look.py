@@ -193,7 +193,7 @@ def test_whatever_was_measured_a_distribution_is_made(measured):
     check_distribution(column, len(partition.indicators), partition.edges)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=8), st.floats(0.1, 4.0))
 def test_the_nearest_probabilities_are_the_values_less_one_threshold(values, total):
     values = np.array(values)
@@ -428,7 +428,7 @@ def test_a_closer_look_leaves_an_even_interval_even(seed):
     np.testing.assert_allclose(masses / np.diff(edges), 0.3 * 3.0 / 2.0, rtol=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(anything, min_size=2, max_size=20), st.floats(1e-12, 1e300), st.integers(0, 2),
        st.sampled_from([(0.1, 0.2, 0.3, 0.4), (0.5, 0.5, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)]))
 @example([0.0, 0.0], 1.0, 1, (1.0, 0.0, 0.0, 0.0))

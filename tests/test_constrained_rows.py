@@ -21,9 +21,9 @@ from trigmech.reconstruction.rows import RowObjective, independent_rows
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
 
-laws = settings(max_examples=40, derandomize=True, deadline=None, database=None)
+laws = settings(max_examples=20, derandomize=True, deadline=None, database=None)
 # Of whole releases.
-releases = settings(laws, max_examples=24)
+releases = settings(laws, max_examples=12)
 
 
 def released(schema, rng):

@@ -82,9 +82,14 @@ def trigmech_commands(text):
     return [line[1:] for line in words if line and Path(line[0]).name == "trigmech"]
 
 
+@cache
+def program():
+    return typer.main.get_command(cli)
+
+
 def command_of(arguments):
     """The command that arguments start with, and the rest of them."""
-    command, rest = typer.main.get_command(cli), list(arguments)
+    command, rest = program(), list(arguments)
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         if rest[0] not in command.commands:
             raise KeyError(f"no command {rest[0]}")

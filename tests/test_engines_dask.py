@@ -1,5 +1,7 @@
 """Tables that Dask measures: the bits of a frame, whichever worker dies. Skipped where Dask is not installed."""
 
+import multiprocessing
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,15 +20,26 @@ from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.tables.parquet_files import ParquetFiles
 
+dask = pytest.importorskip("dask", reason="Dask is not installed: pip install trigmech[dask]")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install trigmech[dask]")
 dask_frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install trigmech[dask]")
 
 pytestmark = pytest.mark.filterwarnings("ignore:::distributed")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def copied():
+    """Workers begin as copies of a process that has loaded what all of them need."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(
+        ["distributed", "dask.dataframe", "trigmech.engines.dask", "trigmech.engines.processes"])
+    with (pytest.MonkeyPatch.context() as patch,
+          dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})):
+        patch.setattr(distributed.utils, "_forkserver_preload_set", True)
+        yield
+
 
 @pytest.fixture(scope="module")
-def address():
+def address(copied):
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         yield cluster.scheduler_address
 

@@ -54,8 +54,10 @@ def made():
 @pytest.fixture(scope="module")
 def more(made):
     """Four blocks of further rows, as points."""
-    size = 4 * (mixing.BLOCK // len(made.distribution.points)) * len(made.distribution.points)
-    return SCHEMA.to_cube(made.sample(size, np.random.default_rng(2)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixing, "BLOCK", 2**15)
+        size = 4 * (mixing.BLOCK // len(made.distribution.points)) * len(made.distribution.points)
+        return SCHEMA.to_cube(made.sample(size, np.random.default_rng(2)))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +135,7 @@ def test_rows_keep_the_dependence_where_tables_are_noise_and_directions_are_not(
 def test_blocks_make_up_for_each_other(made):
     """The difference of all tables in rows does not grow with the blocks."""
     further = mixing.FurtherRows(SCHEMA, made.release, made.distribution)
-    list(further.blocks(2 * mixing.BLOCK, np.random.default_rng(0)))
+    list(further.blocks(len(made.distribution.points) + 1, np.random.default_rng(0)))
     mixer, apart, total, spread = further._mixer, None, 0.0, []
     # Those of all pairs come first.
     measured = sum(each.query.size for each in made.release.tables)
@@ -241,6 +243,7 @@ def test_impossible_cells_get_no_rows():
 
 
 def test_the_same_rows_for_any_number_of_threads(made, monkeypatch):
+    monkeypatch.setattr(mixing, "BLOCK", 2**13)
     size = 3 * mixing.BLOCK + 11
     found = []
     for threads in ("1", "3"):
@@ -250,7 +253,8 @@ def test_the_same_rows_for_any_number_of_threads(made, monkeypatch):
         np.testing.assert_array_equal(*(each[name] for each in found))
 
 
-def test_pieces_are_the_table_and_come_one_by_one(made):
+def test_pieces_are_the_table_and_come_one_by_one(made, monkeypatch):
+    monkeypatch.setattr(mixing, "BLOCK", 2**13)
     size = mixing.BLOCK + 7
     pieces = list(made.batches(size, np.random.default_rng(4)))
     assert len(pieces) == 2
@@ -447,6 +451,15 @@ def test_different_rows_are_counted(rows):
         for start in range(0, len(rows), size):
             counted.add([values[start:start + size] for values in columns])
         assert (counted.rows, counted.different) == (len(rows), len(wanted))
+
+
+def test_coarse_cells_hold_equally_many_rows():
+    codes = np.arange(120, dtype=np.int32) % 12
+    cells = mixing._coarse(codes, 12, np.full(120, 1.0 / 120.0))
+    assert cells.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    # A position that many rows have is in the cell of its middle.
+    heavy = mixing._coarse(np.array([0] * 6 + [1, 2, 3, 4], dtype=np.int32), 5, np.full(10, 0.1))
+    assert heavy.tolist() == [0, 1, 2, 3, 3]
 
 
 def test_a_table_without_columns_has_no_rows():

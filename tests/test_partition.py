@@ -79,14 +79,14 @@ def test_categories_are_their_own_positions():
 fractions = st.floats(0.0, ALMOST_1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(edges(), st.integers(0, 3), st.lists(fractions, min_size=1, max_size=4))
 @example(np.array([-1.0, -0.99, 1.0]), 0, [ALMOST_1])
 def test_what_is_placed_has_the_position_that_it_was_given(cuts, k, within):
     _there_and_back(Partition(tuple(range(1, k + 1)), 0, cuts), within)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(levels(), st.integers(1, 12), st.integers(0, 3), st.lists(fractions, min_size=1, max_size=4))
 def test_what_is_placed_at_levels_is_a_level_of_its_position(values, count, k, within):
     partition = Partition(tuple(range(1, k + 1)), 0, even_edges(values, count), values)
@@ -128,7 +128,7 @@ def test_edges_that_are_no_partition_are_refused(indicators, value, cuts):
         Partition(indicators, value, np.array(cuts))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(levels(), st.integers(1, 12))
 def test_even_edges_hold_equally_many_levels(values, count):
     cuts = even_edges(values, count)

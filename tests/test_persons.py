@@ -189,9 +189,9 @@ def test_files_whose_columns_have_different_types_are_refused(tmp_path, monkeypa
 
 
 def test_progress_says_the_same_of_neighbours_and_of_any_number_of_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 100)
+    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 300)
     table = visits()
-    many = pd.concat([table, *[table[table["patient"] == "p1"]] * 100])
+    many = pd.concat([table, *[table[table["patient"] == "p1"]] * 30])
     told = []
     for k, rows in enumerate((table, table.replace({"patient": {"p0": "bob"}}), many)):
         rows.to_csv(tmp_path / f"{k}.csv", index=False)
@@ -227,7 +227,7 @@ def test_buckets_of_a_process_that_was_killed_are_removed_by_the_next(tmp_path, 
     assert [path.name for path in tmp_path.glob("trigmech-persons-*")] == ["trigmech-persons-of-others"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
 def test_a_command_that_is_ended_leaves_no_rows_behind(number, tmp_path):
     visits().to_csv(tmp_path / "visits.csv", index=False)
     toml.save(tmp_path / "schema.toml", SCHEMA)

@@ -28,7 +28,7 @@ from trigmech.queries.one_way import Detail, Histogram, Ranges
 from trigmech.reconstruction.tables import independent
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, SecondMoments
 
-RUNS = 6
+RUNS = 4
 SCHEMA = tm.Schema([tm.Column("age", 0, 90, "integer"), tm.Column("income", 0.0, 60.0),
                     tm.Column("region", kind="categorical", categories=("north", "east", "south", "west")),
                     tm.Column("hours", 0, 60, "integer", missing="keep", special=(0,))])

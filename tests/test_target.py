@@ -92,7 +92,7 @@ def test_what_is_no_target_is_refused_before_the_charge(options, said, tmp_path)
 
 
 @given(name=st.text(max_size=12))
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 def test_any_text_is_a_column_or_refused(name):
     facts = PublicFacts(500, SCHEMA.domain, tm.Budget(1.0, 1e-6), NAMES)
     if name in NAMES:

@@ -1,6 +1,10 @@
 """The experiment on target columns: its scores, and its page."""
 
+<<<<<<< HEAD
 from dataclasses import replace
+=======
+from functools import partial
+>>>>>>> s31-a
 
 import numpy as np
 import pandas as pd
@@ -10,8 +14,22 @@ from sklearn.metrics import roc_auc_score
 import trigmech as tm
 from experiments import cells, targets
 from experiments.asked import Asked, LeftOut
+<<<<<<< HEAD
 from experiments.protocols.data import Sample, TableSet
+=======
+from experiments.protocols import scores
+from experiments.protocols.data import TableSet
+>>>>>>> s31-a
 from trigmech.schema import toml as schema_file
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    """Forests are not shown, and boosting needs few trees for so few rows."""
+    for name, options in (("RandomForestClassifier", {"n_estimators": 2}), ("RandomForestRegressor", {
+            "n_estimators": 2}), ("HistGradientBoostingClassifier", {"max_iter": 30}),
+            ("HistGradientBoostingRegressor", {"max_iter": 30})):
+        monkeypatch.setattr(scores, name, partial(getattr(scores, name), **options))
 
 
 def table(seed, n=400, labels=("low", "high")):

@@ -46,7 +46,7 @@ class Fault:
         changed = source.replace(self.old, self.new)
         # A change of a comment alone would survive for ever; one that does not compile would die for nothing.
         if changed == source or (
-                self.file.endswith(".py") and _does(compiled(changed)) == _does(_once_compiled(source))):
+                self.file.endswith(".py") and _does(compiled(changed)) == _once_done(source)):
             raise ValueError(f"the new text changes nothing of what {self.file} does")
         return changed
 
@@ -78,14 +78,17 @@ def compiled(source: str) -> CodeType:
     return compile(source, "", "exec", dont_inherit=True)
 
 
-_once_compiled = cache(compiled)
-
-
 def _does(code: CodeType) -> tuple[object, ...]:
     """Return all of a module or function but where its lines are; which is faster to compare than trees of syntax."""
     inner = [_does(each) if isinstance(each, CodeType) else (type(each), repr(each)) for each in code.co_consts]
     return (code.co_code, code.co_exceptiontable, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
             code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, inner)
+
+
+@cache
+def _once_done(source: str) -> tuple[object, ...]:
+    """Return the same of a source, of which many faults are."""
+    return _does(compiled(source))
 
 
 def missing(fault: Fault, root: Path) -> list[str]:

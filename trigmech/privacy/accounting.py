@@ -143,8 +143,14 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     parts, mu = _collected(charges)
     if delta < SMALLEST_DELTA or not parts or too_large(parts, mu):
         return simple
-    composed = pessimistic(parts, mu).get_epsilon_for_delta(delta - ROUNDING_DELTA)
-    return min(simple, float(composed))
+    return min(simple, _composed(tuple((float(ratio), int(count), each) for ratio, count, each in parts), float(mu),
+                                 float(delta)))
+
+
+# A run asks for the same some three times, which would take a tenth of a second each.
+@lru_cache(maxsize=1024)
+def _composed(parts: tuple[Pure, ...], mu: float, delta: float) -> float:
+    return float(pessimistic(list(parts), mu).get_epsilon_for_delta(delta - ROUNDING_DELTA))
 
 
 def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0.0) -> float:

@@ -1,0 +1,68 @@
+"""What the top of a page lists of many pairs, and when a comparison says that it is not private."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trigmech as tm
+from trigmech.cli.app import main
+from trigmech.evaluation.forecast import forecast
+from trigmech.evaluation.verdict import LIGHTS
+from trigmech.report import comparison, lead
+from trigmech.report.figures import number, percent
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    first = rng.random(400)
+    return pd.DataFrame({name: np.clip(first + spread * rng.normal(size=400), 0, 1)
+                         for name, spread in zip("abcd", (0.0, 0.02, 0.3, 5.0), strict=True)})
+
+
+@pytest.fixture(scope="module")
+def made(table):
+    schema = tm.Schema([tm.Column(name, 0, 1) for name in "abcd"])
+    return tm.synthesize(table, schema, tm.Budget(5.0, 1e-6), tm.TableMechanism(points=256), np.random.default_rng(1))
+
+
+def test_of_many_pairs_those_of_the_worst_lights_and_of_these_the_strongest_are_listed(made, monkeypatch):
+    expected = forecast(made.release, made.schema, made.distribution.points)
+    lights = expected.lights_of_pairs()
+    whole, left_out = lead._pairs(made, expected, None)
+    assert (len(whole.rows), left_out) == (6, 0)
+    strengths = {" and ".join(about): strength for about, strength in expected.strengths.items()}
+    worst = sorted(strengths, key=lambda name: (-LIGHTS.index(lights[name]), -strengths[name]))
+    for most in (1, 2, 5):
+        monkeypatch.setattr(lead, "MOST_PAIRS", most)
+        listed, left_out = lead._pairs(made, expected, None)
+        assert sorted(row[0] for row in listed.rows) == sorted(worst[:most])
+        assert left_out == 6 - most
+        assert all(row in whole.rows for row in listed.rows)
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_a_comparison_says_that_it_is_not_private_where_it_read_the_table_and_nowhere_else(
+        against, made, table, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one.tm", "two.tm"):
+        made.save(name)
+    table.to_csv("data.csv", index=False)
+    monkeypatch.setattr(sys, "argv", ["trigmech", "compare", "one.tm", "two.tm", "--json",
+                                      *(["--against", "data.csv"] if against else [])])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    told = capsys.readouterr().err
+    assert not ending.value.code, told
+    assert ("NOT PRIVATE: these figures were computed from the private table" in told) == against
+
+
+def test_measured_errors_are_what_scores_lack_and_correlations_as_they_are():
+    found = SimpleNamespace(details={"columns": {"a": 0.9, "b": 0.75}, "pairs": {"a and b": 0.8, "a and c": 0.95},
+                                     "correlations": {"differences": {"a and b": 0.07}}})
+    assert comparison._measured_errors(found, ["a", "b"], False) == [[percent(1.0 - 0.9), percent(0.25)]]
+    assert comparison._measured_errors(found, ["a and b", "a and c"], True) == [
+        [percent(1.0 - 0.8), percent(1.0 - 0.95)], [number(0.07), ""]]
