@@ -82,7 +82,11 @@ class Judgement:
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        return verdict_of(self.measures)
+        columns = self.lights_of_columns()
+        for name, score in self.details.get("missing", {}).items():
+            columns[name] = worst((columns[name], self.limits["missing_worst"].light(
+                score, self.details["missing, fresh"][name])))
+        return verdict_of(self.measures, columns)
 
     @property
     def compared(self) -> str:
@@ -179,6 +183,7 @@ def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Detai
         missing, usual = missing_scores(true, made), missing_scores(true, fresh)
         at = int(missing.argmin())
         details["missing"] = dict(zip(names, missing.tolist(), strict=True))
+        details["missing, fresh"] = dict(zip(names, usual.tolist(), strict=True))
         found.append(_measure("missing_worst", "score of missing values, worst", "MissingValueSimilarity",
                               float(missing[at]), float(usual[at]), names[at]))
     return found

@@ -30,17 +30,24 @@ def sentences(expected: Forecast, n: int) -> list[str]:
     columns, pairs = list(expected.lights_of_columns().values()), list(expected.lights_of_pairs().values())
     good = f"{columns.count('good')} of {len(columns)} columns" + (
         f" and {pairs.count('good')} of {len(pairs)} pairs of columns" if pairs else "")
-    found = [f"{verdict_of(measures)} By expected errors, {good} are good."]
+    found = [f"{verdict_of(measures, expected.lights_of_columns())} By expected errors, {good} are good."]
     if not uses or not pairs:
         return found
     rows = expected.group_rows
-    found.append(f"Means over groups of about {math.ceil(rows):,} rows and more are expected to be right to "
-                 f"{number(expected.limits['groups_mean'].good)} standard deviations; for smaller groups noise can be "
-                 "larger." if rows <= n else "Not for groups of rows: noise may hide how they differ.")
+    limit = number(expected.limits["groups_mean"].good)
+    found.append(f"Means over groups of about {_rounded(rows):,} rows and more are expected to be off by {limit} "
+                 "standard deviations or less, on average; for smaller groups by more." if rows <= n else
+                 f"Means over groups of any size are expected to be off by more than {limit} standard deviations.")
     found.append(f"{expected.above} of {len(pairs)} pairs of columns show a relation above the noise"
                  + ("." if expected.above == len(pairs) else
                     "; the others may depend on each other, and the release would not show it."))
     return found
+
+
+def _rounded(rows: float) -> int:
+    """Return a number of rows with two digits, rounded up: it is no more exact."""
+    unit = 10 ** max(len(str(math.ceil(rows))) - 2, 0)
+    return math.ceil(rows / unit) * unit
 
 
 def lead(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> dict[str, Any]:
