@@ -77,7 +77,7 @@ def test_nine_of_ten_expected_lights_are_no_better_than_those_of_the_true_table(
             total += len(own)
     assert right >= 0.9 * total
     # Lights that are always poor would be right, too.
-    assert same >= 0.75 * total
+    assert same >= 0.7 * total
 
 
 def test_less_budget_has_larger_expected_errors_and_worse_lights(two):
@@ -86,7 +86,8 @@ def test_less_budget_has_larger_expected_errors_and_worse_lights(two):
         errors = [np.mean([each.error for each in getattr(found, kind)]) for found in (little, much)]
         assert errors[0] > 1.5 * errors[1]
     assert little.above < much.above
-    assert little.group_rows > 5 * much.group_rows
+    assert little.group_rows > 3 * much.group_rows
+    assert little.group_error > 2 * much.group_error
     assert little.regression_loss > much.regression_loss
     places = [sum(LIGHTS.index(light) for light in found.lights_of_pairs().values()) for found in (little, much)]
     assert places[0] > places[1]
@@ -215,7 +216,8 @@ def test_slugs_are_names_of_files_and_all_different():
 def test_where_no_relation_was_seen_the_table_is_not_for_regressions():
     made = released(200, 0.3, 0)
     found = forecast(made.release, SCHEMA, made.distribution.points)
-    assert (found.above, found.regression_loss) == (0, 1.0)
+    assert found.above == 0
+    assert found.regression_loss > LIMITS["regression_loss"].care
     assert "not for" in verdict_of(found.measures()).split("regressions")[0].lower()
 
 

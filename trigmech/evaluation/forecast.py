@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._html import html_lines, html_table
 from trigmech.errors import InputError
 from trigmech.evaluation.features import USUAL, Causes, causes_of, hidden
 from trigmech.evaluation.judgement import compared_rows
 from trigmech.evaluation.sides import Coding
-from trigmech.evaluation.verdict import LIMITS, Light, Limit, Measure, worst
+from trigmech.evaluation.verdict import LIMITS, Light, Limit, Measure, verdict_of, worst
 from trigmech.measurement.released import Release
 from trigmech.schema.schema import Schema
 
@@ -155,6 +156,32 @@ class Forecast:
         return Measure(name, name.replace("_", " "), "expected", value, usual,
                        limit.light(limit.best + sign * margin * error, usual), about)
 
+    def sentences(self, n: int) -> list[str]:
+        """Return three lines: what a table of n rows is good for, for which groups, and how many relations were seen.
+        """
+        measures = self.measures()
+        columns, pairs = self.lights_of_columns(), list(self.lights_of_pairs().values())
+        good = f"{list(columns.values()).count('good')} of {len(columns)} columns" + (
+            f" and {pairs.count('good')} of {len(pairs)} pairs of columns" if pairs else "")
+        found = [f"{verdict_of(measures, columns)} By expected errors, {good} are good."]
+        if not pairs:
+            return found
+        limit = f"{self.limits['groups_mean'].good:g}"
+        found.append(f"Means over groups of about {_rounded(self.group_rows):,} rows and more are expected to be off "
+                     f"by {limit} standard deviations or less, on average; for smaller groups by more."
+                     if self.group_rows <= n else
+                     f"Means over groups of any size are expected to be off by more than {limit} standard deviations.")
+        found.append(f"{self.above} of {len(pairs)} pairs of columns show a relation above the noise"
+                     + ("." if self.above == len(pairs) else
+                        "; the others may depend on each other, and the release would not show it."))
+        return found
+
+    def html(self, n: int) -> str:
+        """Return the sentences, and the lights of columns and of pairs, for a notebook."""
+        return html_lines("What the table is good for", self.sentences(n)) + "".join(
+            html_table(f"A light for each {of}", list(lights.items()), (of.capitalize(), "Expected"), (1,))
+            for of, lights in (("column", self.lights_of_columns()), ("pair", self.lights_of_pairs())) if lights)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {"lights": {"columns": self.lights_of_columns(), "pairs": self.lights_of_pairs()},
@@ -225,6 +252,12 @@ def _forecast(causes: Causes, names: Sequence[str], n: int, limits: Mapping[str,
     noise = float(np.median(causes.groups)) if len(causes.groups) else np.inf
     return Forecast(columns, pairs, correlations, int(causes.above.sum()), strengths, min(right, default=np.inf), noise,
                     in_groups, loss, limits)
+
+
+def _rounded(rows: float) -> int:
+    """Return a number of rows with two digits, rounded up: it is no more exact."""
+    unit = 10 ** max(len(str(math.ceil(rows))) - 2, 0)
+    return math.ceil(rows / unit) * unit
 
 
 def _hidden_in_groups(causes: Causes, part: float) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trigmech._html import html_table
 from trigmech.evaluation.detector import detector_aucs
 from trigmech.evaluation.measures import (
     column_scores,
@@ -78,6 +79,9 @@ class Judgement:
 
     def __repr__(self) -> str:
         return "Judgement(private)"
+
+    def _repr_html_(self) -> str:
+        return html_table("Judgement: NOT PRIVATE; show its verdict and its measures one by one", [])
 
     @property
     def verdict(self) -> str:
