@@ -19,7 +19,7 @@ from trigmech.evaluation.measures import group_differences
 from trigmech.evaluation.sides import Coding
 from trigmech.evaluation.verdict import LIGHTS, LIMITS
 
-SEEDS, DELTA, EPSILONS = 2, 1e-6, (0.3, 1.0, 3.0)
+SEEDS, DELTA, EPSILONS = 1, 1e-6, (0.3, 1.0, 3.0)
 # The weights of pairs, correlations, groups and regressions were set on other tables; those of columns on releases of
 # synmeter_bean and ctg too.
 SAMPLES = (Sample("nltcs"), Sample("synmeter_magic"), Sample("adult", 10_000), Sample("synmeter_bean"), Sample("ctg"),

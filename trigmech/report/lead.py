@@ -12,7 +12,7 @@ from trigmech.report.statement import NO_TABLE, Table
 from trigmech.results import Synthesis
 
 # How many errors in a hundred were at most the upper end of their bars, by experiments/results/lights.md.
-HELD = {"columns": 92, "pairs": 85, "correlations": 87}
+HELD = {"columns": 93, "pairs": 83, "correlations": 87}
 MARGINS_SAID = (
     "A column's light is that of its expected error and a quarter of it; a pair's is that of the most that its table "
     "and its correlation are usually off by. Usually: on tables that did not set these figures, "
