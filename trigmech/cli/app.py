@@ -355,14 +355,12 @@ def report(
     from trigmech.report import page as pages
 
     page = out or saved.with_suffix(".html")
-    if held_out is not None and against is None:
-        raise typer.BadParameter("--held-out needs --against, the table itself")
     check_outputs((page,), (saved, against, held_out, schema, limits))
     keep_what_counts(page)
     if page.is_file() and page.stat().st_size and not pages.is_page(page):
         raise InputError(f"{str(page)!r} exists and is not a page; name another file")
     if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"cannot write {str(page)!r}: a page is written as .html; --figures names a folder for figures")
+        raise InputError(f"cannot write {str(page)!r}: a page is written as .html; --figures names their folder")
     made, chosen = tm.load(saved), limits_of(limits)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
