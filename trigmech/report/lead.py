@@ -15,7 +15,7 @@ from trigmech.results import Synthesis
 HELD = {"columns": 93, "pairs": 83, "correlations": 87}
 MARGINS_SAID = (
     "A column's light is that of its expected error and a quarter of it; a pair's is that of the most that its table "
-    "and its correlation are usually off by. Usually: on tables that did not set these figures, "
+    "and its correlation are usually off by. Usually: on eight public tables, "
     f"{HELD['columns']} of 100 columns, {HELD['pairs']} of 100 tables of pairs and {HELD['correlations']} of 100 "
     "correlations were off by no more.")
 # A page lists no more pairs: those whose lights are worst, and then those that depend most.
