@@ -120,9 +120,10 @@ def _standard(values: Array, ranked: bool) -> Array:
 def group_differences(coding: Coding, true: Side, made: Side, fewest: float | None = None) -> Array:
     """Return absolute standardised mean differences of all outcomes in all groups of enough true rows; private.
 
-    A group is the rows of one cell of a column, at least ``fewest`` (by default 100): a category, a value, or a tenth of
-    the rows. In each the mean of every other column's outcome is compared. The unit is the outcome's standard deviation in the true
-    table. A group that the synthetic table lacks counts as :data:`LOST`. Cost: columns squared times rows.
+    A group is the rows of one cell of a column, at least ``fewest`` (by default 100): a category, a value, or a tenth
+    of the rows. In each the mean of every other column's outcome is compared. The unit is the outcome's standard
+    deviation in the true table. A group that the synthetic table lacks counts as :data:`LOST`. Cost: columns squared
+    times rows.
     """
     found = []
     for j, size in enumerate(coding.sizes.tolist()):
