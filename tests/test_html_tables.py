@@ -63,7 +63,8 @@ NAMES = ["schema", "ledger", "simulated ledger", "published ledger", "design", "
 def test_tables_are_well_formed_and_escape_every_name(name):
     thing, words = shown()[name]
     tree = ElementTree.fromstring(f"<div>{thing._repr_html_()}</div>")
-    assert {element.tag for element in tree.iter()} <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert {element.tag for element in tree.iter()} <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td",
+                                                     "p", "strong", "b"}
     assert {key for element in tree.iter() for key in element.attrib} <= {"scope", "style", "colspan"}
     text = "".join(tree.itertext())
     assert [word for word in words if word not in text] == []

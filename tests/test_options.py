@@ -162,8 +162,9 @@ def make_quick(patch):
     patch.setattr(Synthesis, "warnings", property(
         lambda made: ("the points miss",) if made.ledger.budget.epsilon == 0.77 else whole(made)))
     # What a page shows is tested elsewhere; here only that it is given what it is to show.
-    patch.setattr(page, "_page", lambda made, against, pictures, seed, limits, say: (
-        f"<!DOCTYPE html>{'nothing' if against is None else against.num_rows}"))
+    patch.setattr(page, "_page", lambda made, against, pictures, seed, limits, say, others: (
+        f"<!DOCTYPE html>{'nothing' if against is None else against.num_rows}"
+        f"{'' if others is None else ' and others'}"))
 
 
 def fill(folder):
@@ -427,6 +428,8 @@ TABLE = {
         "--schema": (Seen("report clinic.tm --against bare.csv", "", "--schema bare.toml", lambda run: run.status,
                           (3, 0)),),
         **form("report north.tm --against north.csv"),
+        "--held-out": (Seen("report clinic.tm --against data.csv", "", "--held-out red.csv", lambda run: (
+            "others" in (run.folder / "clinic.not-private.html").read_text()), (False, True)),),
         "--out": (Seen("report clinic.tm", "", "--out b.html", lambda run: run.new("clinic.html", "b.html"),
                        (["clinic.html"], ["b.html"])),),
         "--figures": (Seen("report clinic.tm", "", "--figures f", lambda run: run.new("f"), ([], ["f"])),),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from trigmech._validate import check_integers
 from trigmech.answering import Answering
 from trigmech.errors import InputError, shown
+from trigmech.evaluation.forecast import Forecast, forecast
 from trigmech.mechanisms.base import Mechanism, PublicFacts
 from trigmech.reconstruction.conditional import conditional_points
 from trigmech.reconstruction.mixing import FurtherRows
@@ -19,6 +21,8 @@ from trigmech.tables.column_types import Categories
 from trigmech.tables.frames import like
 
 MAX_ROWS = 100_000_000
+# A notebook shows the lights of tables with at most so many columns.
+MOST_SHOWN = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +52,16 @@ class Synthesis(Answering):
     def __repr__(self) -> str:
         warned = "".join(f", WARNING: {sentence}" for sentence in self.warnings)
         return f"Synthesis({self.distribution!r}, {self._guarantee}{warned})"
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + ("" if self._expected is None else self._expected.html(self.release.n))
+
+    @cached_property
+    def _expected(self) -> Forecast | None:
+        """The errors that the release is expected to have; None for releases of moments, and for wide tables, where
+        they take long."""
+        shown = self.release.columns and self.schema.d <= MOST_SHOWN
+        return forecast(self.release, self.schema, self.distribution.points) if shown else None
 
     @property
     def _title(self) -> str:

@@ -341,6 +341,8 @@ def report(
     against: Annotated[str | None, typer.Option(help="The private table: the page then shows it and must not be "
                                                      "published.")] = None,
     schema: HowToRead = None,
+    held_out: Annotated[str | None, typer.Option(help="Rows of people who are not in the table of --against: the page "
+                                                      "then has a membership attack.")] = None,
     out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
     limits: Limits = None,
@@ -353,18 +355,18 @@ def report(
     from trigmech.report import page as pages
 
     page = out or saved.with_suffix(".html")
-    check_outputs((page,), (saved, against, schema, limits))
+    check_outputs((page,), (saved, against, held_out, schema, limits))
     keep_what_counts(page)
     if page.is_file() and page.stat().st_size and not pages.is_page(page):
         raise InputError(f"{str(page)!r} exists and is not a page; name another file")
     if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"cannot write {str(page)!r}: a page is written as .html; figures alone are written as .png "
-                         "and .pdf into the folder that --figures names")
+        raise InputError(f"cannot write {str(page)!r}: a page is written as .html; --figures names their folder")
     made, chosen = tm.load(saved), limits_of(limits)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
         table = None if against is None else table_against(made, against, schema, written)
-        page = pages.write(made, page, against=table, figures=figures, progress=progress, limits=chosen)
+        others = None if held_out is None else table_against(made, held_out, schema, written)
+        page = pages.write(made, page, table, figures, progress=progress, limits=chosen, held_out=others)
     tell({"release": str(saved), "page": str(page), "private": against is not None,
           "figures": None if figures is None else str(figures)},
          f"written: {page}" + ("" if figures is None else f" and figures in {figures}"), as_json)

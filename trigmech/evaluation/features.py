@@ -7,11 +7,12 @@ few rows. :mod:`trigmech.evaluation.forecast` adds them with weights that were f
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.evaluation.measures import column_scores, correlation_differences, pair_scores
+from trigmech.evaluation.measures import column_scores, correlation_differences, group_differences, pair_scores
 from trigmech.evaluation.plausible import plausible_column
 from trigmech.evaluation.sides import Coding, Side
 from trigmech.functions.partition import all_codes
@@ -35,10 +36,10 @@ class Causes:
     columns : ndarray (d, 4)
         Of the score of a column: noise, rows within one interval, how much it stands out, chance.
     pairs : ndarray (d (d - 1) / 2, 5)
-        Of the score of a pair: noise in its table after shrinkage, all of this noise, dependence within cells, noise of
-        both columns, chance.
+        Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence fills, dependence
+        within cells, noise of both columns, chance.
     correlations : ndarray (c, 4)
-        Of the correlation of two numbers: noise, what lies within cells, the spread of both columns, chance.
+        Of the correlation of two numbers: noise, the correlation itself, the spread of both columns, chance.
     numeric : ndarray (d,) of bool
         Whether a column's score is that of numbers.
     places : list of (int, int)
@@ -50,6 +51,8 @@ class Causes:
     groups : ndarray (2 t,)
         Of each table, both ways: the noise in the mean of one column over the rows of a group of the other, in
         standard deviations, times the group's part of all rows.
+    groups_chance : float
+        The mean error of means over groups that chance makes, in standard deviations; 0 without groups of 100 rows.
     """
 
     columns: Array
@@ -60,6 +63,7 @@ class Causes:
     strengths: Array
     above: NDArray[np.bool_]
     groups: Array
+    groups_chance: float
 
     @property
     def hidden(self) -> Array:
@@ -96,9 +100,10 @@ def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compa
     fresh = chance * (1.0 - pair_scores(coding, rows, again)) if len(coding.columns) > 1 else np.empty(0)
     correlations, places = _of_correlations(release, targets, coding, rows, points, spread)
     usual = chance * correlation_differences(coding, rows, again)[0]
+    means = group_differences(coding, rows, again)
     return Causes(columns, np.column_stack([pairs, fresh]), np.column_stack([correlations, usual]),
                   np.array([column.categories is None for column in coding.columns]), places, strengths, above,
-                  _of_groups(release, targets, rows, points))
+                  _of_groups(release, targets, rows, points), chance * float(means.mean()) if len(means) else 0.0)
 
 
 def _of_column(release: Release, j: int, rng: np.random.Generator) -> tuple[float, ...]:
@@ -146,7 +151,9 @@ def _of_pairs(release: Release, coding: Coding, noise: Array) -> tuple[Array, Ar
         left = float(each.mean()) * math.sqrt(a * b * (a + b)) if min(a, b) > 1 else math.inf
         strength = min(float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum()) / 2.0, 1.0)
         coarse = 1.0 - min(1.0, a / sizes[j]) * min(1.0, b / sizes[h])
-        found.append((_hidden(left), min(float(each.sum()), 1.0), strength * coarse, noise[j] + noise[h]))
+        # Noise cannot lower a frequency by more than itself.
+        filled = min(float(np.minimum(2.0 * each, np.maximum(table, 0.0)).sum()) / 2.0, 1.0)
+        found.append((float(hidden(left)), math.sqrt(strength * filled), strength * coarse, noise[j] + noise[h]))
         strengths.append(strength)
         above.append(strength > left)
     return np.array(found).reshape(-1, 4), np.array(strengths), np.array(above, dtype=bool), held
@@ -168,15 +175,13 @@ def _of_correlations(release: Release, held: dict[tuple[int, int], Pair], coding
         both = standard[j] * standard[h]
         correlation = float(np.nanmean(both)) if np.isfinite(both).any() else 0.0
         if pair is None:
-            found.append((_hidden(ranked), 0.0, abs(correlation) * (spread[j] + spread[h])))
+            found.append((hidden(ranked), abs(correlation), abs(correlation) * (spread[j] + spread[h])))
             continue
-        (first, inside), (second, beside) = (
-            _between(standard[c], cells[codes[:, c]], size) for c, cells, size in zip(
-                (j, h), pair.maps, pair.table.shape, strict=True))
+        first, second = (_means(standard[c], cells[codes[:, c]], size) for c, cells, size in zip(
+            (j, h), pair.maps, pair.table.shape, strict=True))
         noise = float(np.max(pair.deviation)) * math.sqrt(float((first**2).sum() * (second**2).sum()))
         noise = max(noise, 1e-12) if min(len(first), len(second)) > 1 else math.inf
-        least = _hidden(1.0 / max(math.hypot(1.0 / noise, 1.0 / ranked), 1e-12))
-        found.append((least, min(1.0, abs(correlation) + least) * min(1.0, inside + beside),
+        found.append((hidden(1.0 / max(math.hypot(1.0 / noise, 1.0 / ranked), 1e-12)), abs(correlation),
                       abs(correlation) * (spread[j] + spread[h])))
     return np.array(found).reshape(-1, 3), places
 
@@ -185,14 +190,14 @@ def _of_groups(release: Release, held: dict[tuple[int, int], Pair], rows: Side, 
     """Return the noise in the mean of a column over the rows of a group, times the group's part of all rows."""
     codes = all_codes([column.partition for column in release.columns], points)
     found = [math.inf if min(pair.table.shape) < 2 else float(np.max(pair.deviation)) * math.sqrt(float(np.square(
-        _between(rows.outcomes[:, c], cells[codes[:, c]], size)[0]).sum()))
+        _means(rows.outcomes[:, c], cells[codes[:, c]], size)).sum()))
         for columns, pair in held.items() for c, cells, size in zip(columns, pair.maps, pair.table.shape, strict=True)]
     return np.array(found)
 
 
-def _hidden(noise: float) -> float:
-    """Return about how large a dependence is that noise of this size hides."""
-    return USUAL if math.isinf(noise) else noise * USUAL / math.hypot(noise, USUAL)
+def hidden(noise: float | Array) -> Any:
+    """Return about how large a dependence is that noise of this size hides; infinite noise hides all."""
+    return USUAL / np.hypot(1.0, USUAL / np.maximum(noise, 1e-12))
 
 
 def _standardised(values: Array) -> Array:
@@ -201,11 +206,9 @@ def _standardised(values: Array) -> Array:
     return (values - (known.mean() if len(known) else 0.0)) / (deviation if deviation > 0.0 else 1.0)
 
 
-def _between(values: Array, cells: NDArray[np.int64], size: int) -> tuple[Array, float]:
-    """Return the mean (size,) of each cell, and the part of the variance that lies within cells."""
+def _means(values: Array, cells: NDArray[np.int64], size: int) -> Array:
+    """Return the mean (size,) of each cell."""
     known = ~np.isnan(values)
     count = np.bincount(cells[known], minlength=size)
-    means = np.bincount(cells[known], values[known], minlength=size) / np.maximum(count, 1)
-    return means, float(np.clip(1.0 - (count @ means**2) / max(int(count.sum()), 1), 0.0, 1.0))
-
-
+    found: Array = np.bincount(cells[known], values[known], minlength=size) / np.maximum(count, 1)
+    return found

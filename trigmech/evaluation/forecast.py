@@ -1,11 +1,13 @@
 """The errors that a release is expected to have, and their lights, from the release alone. Public.
 
-An error is expected to be a weighted sum of the sizes of its causes (:mod:`trigmech.evaluation.features`). The weights,
-and how far errors lie from their expectation, were set by ``python -m experiments run lights``, on public and made-up
-tables; ``experiments/results/lights.md`` says how often the lights were right on others.
+An error is expected to be a weighted sum of the sizes of its causes (:mod:`trigmech.evaluation.features`). The weights
+make the logarithms of expected and true errors agree as well as they can, on public and made-up tables; and nine of ten
+errors there are below the upper ends of the bars. ``python -m experiments run lights`` measures on other tables how
+often the lights are right; ``experiments/results/lights.md`` says it.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._html import html_lines, html_table
 from trigmech.errors import InputError
-from trigmech.evaluation.features import Causes, causes_of
+from trigmech.evaluation.features import USUAL, Causes, causes_of, hidden
 from trigmech.evaluation.judgement import compared_rows
 from trigmech.evaluation.sides import Coding
-from trigmech.evaluation.verdict import LIMITS, Light, Limit, Measure, worst
+from trigmech.evaluation.verdict import LIMITS, Light, Limit, Measure, verdict_of, worst
 from trigmech.measurement.released import Release
 from trigmech.schema.schema import Schema
 
@@ -25,15 +28,21 @@ Array = NDArray[np.float64]
 
 # More synthetic rows tell no more about the causes.
 MOST_ROWS, SEED = 20_000, 2014
+# How many sizes of groups are tried, from a row to all of them.
+SIZES = 200
 # Weights of the causes, in the order of their arrays.
 OF_NUMBERS, OF_CATEGORIES = (0.52, 0.05, 0.5, 0.15), (1.0, 0.0, 0.0, 0.2)
-OF_PAIRS, OF_CORRELATIONS = (0.02, 0.08, 0.5, 0.36, 0.85), (0.5, 0.25, 0.2, 0.15)
+OF_PAIRS, OF_CORRELATIONS = (0.21, 0.11, 0.08, 0.47, 0.58), (0.66, 0.033, 0.12, 0.79)
+# Of means over groups: dependence that noise may hide, noise of both columns, chance. Of regressions: dependence that
+# noise may hide, the square of the noise of both columns.
+OF_GROUPS, OF_REGRESSIONS = (0.2, 0.44, 1.24), (0.39, 1.7)
 # Nine of ten errors are at most the second multiple of the expected one; and nineteen of twenty at least the first.
-BARS = {"column": (0.4, 1.7), "pair": (0.5, 1.9), "correlation": (0.1, 2.3)}
+BARS = {"column": (0.1, 1.7), "pair": (0.5, 1.75), "correlation": (0.1, 2.5), "groups": (0.65, 1.45),
+        "regressions": (0.3, 1.85)}
 # A light is that of an error so many times the expected one: it should rarely be better than the true light.
-MARGIN = 1.25
-# The loss of R² is about this times the mean square of the dependence that noise hides, for each other column.
-OF_REGRESSIONS = 0.33
+MARGINS = {kind: high for kind, (_, high) in BARS.items()} | {"column": 1.25}
+# The mean size of a standard normal number, and the part of all rows in a group for which the weights were set.
+SIZE, TENTH = math.sqrt(2.0 / math.pi), 0.1
 
 
 @dataclass(frozen=True)
@@ -49,12 +58,13 @@ class ExpectedError:
         :mod:`trigmech.evaluation.measures`.
     error : float
     low, high : float
-        The error is at most the second in nine of ten cases, and rarely below the first.
+        On the tables that set the weights, the error was at most the second in nine of ten cases, and at least the
+        first in nineteen of twenty.
     fresh : float
         The error of as many true rows, drawn again, as far as synthetic rows show it.
     light : {"good", "care", "poor"}
-        By the limits of ``column_worst``, ``pair_worst`` or ``correlation_worst``, for 1.25 times the error: a light
-        should rarely be better than the true one.
+        By the limits of ``column_worst``, ``pair_worst`` or ``correlation_worst``: of a column for 1.25 times the
+        error, of others for ``high``. A light should rarely be better than the true one.
     hidden : float
         How large a dependence noise hides, of pairs and correlations.
     """
@@ -86,8 +96,14 @@ class Forecast:
     strengths : dict of (str, str) to float
         How strongly the columns of each pair depend on each other, as released, from 0 to 1.
     group_rows : float
-        Means over groups of so many rows are expected to be off by the first limit of ``groups_mean``; infinite if no
-        pair of columns was seen.
+        Means over groups of so many rows are expected to be off by the first limit of ``groups_mean`` at most, on
+        average; infinite if no group is large enough.
+    group_noise : float
+        The noise in the mean of a column over the rows of a group, times the group's part of all rows, in standard
+        deviations: the median over tables; infinite if no pair of columns was seen.
+    group_error : float
+        The expected mean error of means over groups of 100 rows and more, in standard deviations; not a number if there
+        is a single column or there are fewer than 100 rows.
     regression_loss : float
         The expected mean loss of R² of regressions; not a number if there is a single column.
     limits : mapping
@@ -99,6 +115,8 @@ class Forecast:
     above: int
     strengths: dict[tuple[str, ...], float]
     group_rows: float
+    group_noise: float
+    group_error: float
     regression_loss: float
     limits: Mapping[str, Limit]
 
@@ -124,23 +142,53 @@ class Forecast:
                 mean, fresh = (float(np.mean([getattr(each, part) for each in errors])) for part in ("error", "fresh"))
                 found += [self._measure(name, mean, fresh),
                           self._measure(worst_name, largest.error, largest.fresh, largest.name)]
-        if np.isfinite(self.regression_loss):
-            found.append(self._measure("regression_loss", self.regression_loss, None))
+        # Of these there is one figure only, so it is taken at the upper end of its bar, as a pair's is.
+        for name, kind, error in (("groups_mean", "groups", self.group_error),
+                                  ("regression_loss", "regressions", self.regression_loss)):
+            if np.isfinite(error):
+                found.append(self._measure(name, error, None, margin=MARGINS[kind]))
         return found
 
-    def _measure(self, name: str, error: float, fresh: float | None, about: str = "") -> Measure:
+    def _measure(self, name: str, error: float, fresh: float | None, about: str = "", margin: float = 1.0) -> Measure:
         limit = self.limits[name]
         sign = -1.0 if limit.best else 1.0
         value, usual = limit.best + sign * error, None if fresh is None else limit.best + sign * fresh
-        return Measure(name, name.replace("_", " "), "expected", value, usual, limit.light(value, usual), about)
+        return Measure(name, name.replace("_", " "), "expected", value, usual,
+                       limit.light(limit.best + sign * margin * error, usual), about)
+
+    def sentences(self, n: int) -> list[str]:
+        """Return three lines: what a table of n rows is good for, for which groups, and how many relations were seen.
+        """
+        measures = self.measures()
+        columns, pairs = self.lights_of_columns(), list(self.lights_of_pairs().values())
+        good = f"{list(columns.values()).count('good')} of {len(columns)} columns" + (
+            f" and {pairs.count('good')} of {len(pairs)} pairs of columns" if pairs else "")
+        found = [f"{verdict_of(measures, columns)} By expected errors, {good} are good."]
+        if not pairs:
+            return found
+        limit = f"{self.limits['groups_mean'].good:g}"
+        found.append(f"Means over groups of about {_rounded(self.group_rows):,} rows and more are expected to be off "
+                     f"by {limit} standard deviations or less, on average; for smaller groups by more."
+                     if self.group_rows <= n else
+                     f"Means over groups of any size are expected to be off by more than {limit} standard deviations.")
+        found.append(f"{self.above} of {len(pairs)} pairs of columns show a relation above the noise"
+                     + ("." if self.above == len(pairs) else
+                        "; the others may depend on each other, and the release would not show it."))
+        return found
+
+    def html(self, n: int) -> str:
+        """Return the sentences, and the lights of columns and of pairs, for a notebook."""
+        return html_lines("What the table is good for", self.sentences(n)) + "".join(
+            html_table(f"A light for each {of}", list(lights.items()), (of.capitalize(), "Expected"), (1,))
+            for of, lights in (("column", self.lights_of_columns()), ("pair", self.lights_of_pairs())) if lights)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {"lights": {"columns": self.lights_of_columns(), "pairs": self.lights_of_pairs()},
                 "columns": [asdict(each) for each in self.columns], "pairs": [asdict(each) for each in self.pairs],
                 "correlations": [asdict(each) for each in self.correlations], "pairs_above_the_noise": self.above,
-                "group_rows": self.group_rows if np.isfinite(self.group_rows) else None,
-                "regression_loss": self.regression_loss if np.isfinite(self.regression_loss) else None,
+                **{name: getattr(self, name) if np.isfinite(getattr(self, name)) else None
+                   for name in ("group_rows", "group_error", "regression_loss")},
                 "limits": {name: asdict(limit) for name, limit in self.limits.items()}}
 
 
@@ -188,25 +236,42 @@ def _forecast(causes: Causes, names: Sequence[str], n: int, limits: Mapping[str,
     correlations = _expected("correlation", [(names[j], names[h]) for j, h in causes.places], wrong,
                              causes.correlations[:, -1], limits["correlation_worst"],
                              causes.correlations[:, 0])
-    found = float(np.median(causes.groups)) if len(causes.groups) else np.inf
     # A pair of categories has no correlation, but as much noise.
-    squared = np.square(causes.hidden)
-    loss = min(OF_REGRESSIONS * (len(names) - 1) * float(squared.mean()), 1.0) if len(squared) else np.nan
-    if len(squared) and not causes.above.any():
-        # What no pair shows, no regression learns.
-        loss = 1.0
+    of_columns = float(causes.pairs[:, 3].mean()) if len(causes.pairs) else np.nan
+    loss = min(OF_REGRESSIONS[0] * float(np.mean(causes.hidden)) + OF_REGRESSIONS[1] * of_columns**2, 1.0) if len(
+        causes.pairs) else np.nan
+    def error(part: float, chance: float) -> float:
+        """Return the expected error of means over groups of a part of all rows."""
+        return float(np.dot(OF_GROUPS, (_hidden_in_groups(causes, part), of_columns, chance)))
+
+    in_groups = error(TENTH, causes.groups_chance) if causes.groups_chance > 0.0 else np.nan
+    sizes = np.geomspace(1.0, n, SIZES)
+    right = [size for size in sizes.tolist()
+             if len(causes.pairs) and error(size / n, SIZE / math.sqrt(size)) <= limits["groups_mean"].good]
     strengths = dict(zip((each.about for each in pairs), causes.strengths.tolist(), strict=True))
-    return Forecast(columns, pairs, correlations, int(causes.above.sum()), strengths,
-                    n * found / limits["groups_mean"].good, loss, limits)
+    noise = float(np.median(causes.groups)) if len(causes.groups) else np.inf
+    return Forecast(columns, pairs, correlations, int(causes.above.sum()), strengths, min(right, default=np.inf), noise,
+                    in_groups, loss, limits)
+
+
+def _rounded(rows: float) -> int:
+    """Return a number of rows with two digits, rounded up: it is no more exact."""
+    unit = 10 ** max(len(str(math.ceil(rows))) - 2, 0)
+    return math.ceil(rows / unit) * unit
+
+
+def _hidden_in_groups(causes: Causes, part: float) -> float:
+    """Return how large a difference of means noise hides in a group of a part of all rows."""
+    return float(np.mean(hidden(causes.groups / part))) if len(causes.groups) else USUAL
 
 
 def _expected(kind: str, names: Sequence[tuple[str, ...]], errors: Array, fresh: Array,
-              limit: Limit, hidden: Array | None = None) -> tuple[ExpectedError, ...]:
+              limit: Limit, unseen: Array | None = None) -> tuple[ExpectedError, ...]:
     low, high = BARS[kind]
     most = 2.0 if kind == "correlation" else 1.0
     # By the score of a table, or by the error of a correlation, whose best value is 0.
     sign = -1.0 if limit.best else 1.0
     return tuple(ExpectedError(about, kind, error, low * error, min(high * error, most), usual, limit.light(
-        limit.best + sign * min(MARGIN * error, most), limit.best + sign * usual), below)
+        limit.best + sign * min(MARGINS[kind] * error, most), limit.best + sign * usual), below)
                  for about, error, usual, below in zip(names, errors.tolist(), fresh.tolist(), (
-                     np.zeros(len(errors)) if hidden is None else hidden).tolist(), strict=True))
+                     np.zeros(len(errors)) if unseen is None else unseen).tolist(), strict=True))

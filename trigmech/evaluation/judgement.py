@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trigmech._html import html_table
 from trigmech.evaluation.detector import detector_aucs
 from trigmech.evaluation.measures import (
     column_scores,
@@ -79,10 +80,17 @@ class Judgement:
     def __repr__(self) -> str:
         return "Judgement(private)"
 
+    def _repr_html_(self) -> str:
+        return html_table("Judgement: NOT PRIVATE; show its verdict and its measures one by one", [])
+
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        return verdict_of(self.measures)
+        columns = self.lights_of_columns()
+        for name, score in self.details.get("missing", {}).items():
+            columns[name] = worst((columns[name], self.limits["missing_worst"].light(
+                score, self.details["missing, fresh"][name])))
+        return verdict_of(self.measures, columns)
 
     @property
     def compared(self) -> str:
@@ -179,6 +187,7 @@ def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Detai
         missing, usual = missing_scores(true, made), missing_scores(true, fresh)
         at = int(missing.argmin())
         details["missing"] = dict(zip(names, missing.tolist(), strict=True))
+        details["missing, fresh"] = dict(zip(names, usual.tolist(), strict=True))
         found.append(_measure("missing_worst", "score of missing values, worst", "MissingValueSimilarity",
                               float(missing[at]), float(usual[at]), names[at]))
     return found

@@ -117,17 +117,18 @@ def _standard(values: Array, ranked: bool) -> Array:
     return apart / length if length > small else np.zeros(len(values))
 
 
-def group_differences(coding: Coding, true: Side, made: Side) -> Array:
+def group_differences(coding: Coding, true: Side, made: Side, fewest: float | None = None) -> Array:
     """Return absolute standardised mean differences of all outcomes in all groups of enough true rows; private.
 
-    A group is the rows of one cell of a column: a category, a value, or a tenth of the rows. In each the mean of every
-    other column's outcome is compared. The unit is the outcome's standard deviation in the true table. A group that the
-    synthetic table lacks counts as :data:`LOST`. Cost: columns squared times rows.
+    A group is the rows of one cell of a column, at least ``fewest`` (by default 100): a category, a value, or a tenth
+    of the rows. In each the mean of every other column's outcome is compared. The unit is the outcome's standard
+    deviation in the true table. A group that the synthetic table lacks counts as :data:`LOST`. Cost: columns squared
+    times rows.
     """
     found = []
     for j, size in enumerate(coding.sizes.tolist()):
         counts = np.bincount(true.cells[:, j], minlength=size)
-        groups = np.flatnonzero(counts >= FEWEST_IN_GROUP)
+        groups = np.flatnonzero(counts >= (FEWEST_IN_GROUP if fewest is None else fewest))
         others = np.delete(np.arange(len(coding.columns)), j)
         if not (len(groups) and len(others)):
             continue

@@ -59,6 +59,7 @@ USES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "regressions": (("regression_loss",), ()),
     "rows that pass for true ones": (("detector",), ()),
 }
+SINGLE, MOST_NAMED = "single columns", 6
 MORE_COPIES = ("More synthetic rows equal true rows than chance explains: look why, for a private release copies "
                "nothing")
 
@@ -148,15 +149,32 @@ def lights_of_uses(measures: Sequence[Measure]) -> dict[str, Light]:
     return found
 
 
-def verdict_of(measures: Sequence[Measure]) -> str:
-    """Return in one line the uses for which a table is good, those that need care, and those it is not fit for."""
+def verdict_of(measures: Sequence[Measure], columns: Mapping[str, Light] | None = None) -> str:
+    """Return in one line the uses for which a table is good, those that need care, and those it is not fit for.
+
+    If ``columns`` have different lights, the line names those that are not good instead of judging all by the worst.
+    """
     uses = lights_of_uses(measures)
     beginnings: Mapping[Light, str] = {"good": "good for", "care": "with care for", "poor": "not for"}
-    parts = [f"{beginnings[light]} {_listed([use for use, own in uses.items() if own == light])}"
-             for light in LIGHTS if light in uses.values()]
+    named: dict[Light, list[str]] = {light: [use for use, own in uses.items() if own == light] for light in LIGHTS}
+    if columns is not None and SINGLE in uses and len(set(columns.values())) > 1:
+        named[uses[SINGLE]].remove(SINGLE)
+        for light in LIGHTS:
+            held = [name for name, own in columns.items() if own == light]
+            if held and light == "good":
+                named[light].insert(0, f"{len(held)} of {len(columns)} single columns")
+            elif held:
+                named[light].insert(0, f"the column{'s' * (len(held) > 1)} {_named(held)}")
+    parts = [f"{beginnings[light]} {_listed(words)}" for light, words in named.items() if words]
     text = "; ".join(parts) or "nothing could be measured"
     more = [f" {MORE_COPIES}." for measure in measures if measure.name == "copies" and measure.light == "poor"]
     return f"{text[0].upper()}{text[1:]}.{''.join(more)}"
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the names of columns, but no more than a line has room for."""
+    more = len(names) - MOST_NAMED
+    return _listed(names) if more <= 1 else f"{', '.join(names[:MOST_NAMED])} and {more} others"
 
 
 def _listed(names: Sequence[str]) -> str:

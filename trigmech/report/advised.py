@@ -149,7 +149,7 @@ def _step(schema: Schema, rows: int, budget: Budget, target: str | None, points:
     expected = forecast(release, schema, points, limits)
     noise = [_seen(each.hidden) for each in expected.correlations]
     # Halves of the rows: the noise in both means, and the chance of each.
-    halves = 2.0 * expected.group_rows * expected.limits["groups_mean"].good / rows
+    halves = 2.0 * expected.group_noise
     return Step(budget.epsilon, expected, outlook_of(planned.measured, schema),
                 POWER * math.hypot(float(np.median(noise)), 1.0 / math.sqrt(rows)) if noise else math.nan,
                 POWER * math.sqrt(2.0) * math.hypot(halves, math.sqrt(2.0 / rows)))

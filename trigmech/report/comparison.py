@@ -11,7 +11,7 @@ from trigmech.evaluation.judgement import Judgement
 from trigmech.evaluation.verdict import LIGHTS, LIMITS, Light, Limit, worst
 from trigmech.report.against import judged_rows, rows_of
 from trigmech.report.figures import number, percent
-from trigmech.report.lead import forecast_of, sentences
+from trigmech.report.lead import forecast_of
 from trigmech.report.statement import Table, upward
 from trigmech.report.tabled import Part, Tabled
 from trigmech.results import Synthesis
@@ -64,7 +64,7 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None, limits: Mapp
         if judged is not None:
             said.append(f"{name}, measured: {judged.verdict}")
         if expected is not None:
-            said.append(f"{name}, expected: {sentences(expected, releases[name].release.n)[0]}")
+            said.append(f"{name}, expected: {expected.sentences(releases[name].release.n)[0]}")
     pairs = [f"{a} and {b}" for place, a in enumerate(common) for b in common[place + 1 :]]
     shown, left = _worst(pairs, sides)
     parts = [Part("Guarantees", _guarantees(releases)),

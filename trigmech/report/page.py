@@ -10,6 +10,7 @@ from trigmech._files import check_writable, write_whole
 from trigmech._optional import need
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.judgement import COMPARED_ROWS, Judgement
+from trigmech.evaluation.membership import FEWEST, attacked
 from trigmech.evaluation.verdict import LIMITS, Limit
 from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
@@ -26,7 +27,8 @@ TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against it
 
 
 def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
-          seed: int = 0, progress: Progress | None = None, limits: Mapping[str, Limit] = LIMITS) -> Path:
+          seed: int = 0, progress: Progress | None = None, limits: Mapping[str, Limit] = LIMITS,
+          held_out: Any = None) -> Path:
     """Write a self-contained HTML page about a release: what it is good for, its results, and its guarantee.
 
     Parameters
@@ -46,6 +48,9 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
         Called with the name of a step, the finished amount and the total (0: not known).
     limits : mapping of str to Limit, optional
         The limits of the lights; see :func:`trigmech.evaluation.verdict.load_limits`.
+    held_out : dataframe, array_like (k, d), dict of columns, or list of the d columns, optional, private
+        With ``against``: rows of other people of the same population, who are not in the table, at least 20. The page
+        then has a membership attack; see :mod:`trigmech.evaluation.membership`.
 
     Returns
     -------
@@ -55,7 +60,8 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     Raises
     ------
     InputError
-        If a file cannot be written, the seed is no such number, or the table does not fit the schema.
+        If a file cannot be written, the seed is no such number, a table does not fit the schema, or there are rows of
+        other people without a table, or fewer than 20 rows of either.
 
     Notes
     -----
@@ -65,6 +71,8 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     """
     if isinstance(seed, bool) or not (isinstance(seed, int | np.integer) and seed >= 0):
         raise InputError(f"seed must be an integer that is at least 0, not {shown(seed)}")
+    if held_out is not None and against is None:
+        raise InputError("rows of other people are compared with those of the table: give the table, too")
     need("report", "a report")
     path = Path(path)
     if against is not None and PRIVATE_MARK not in path.name.lower():
@@ -80,7 +88,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     # A figure's library adds up what it draws, and numbers of a column may be near the largest that there are.
     with styled(), np.errstate(over="ignore"):
         page = _page(synthesis, against, Pictures(folder, against is not None), int(seed), limits,
-                     progress or (lambda step, done, total: None))
+                     progress or (lambda step, done, total: None), held_out)
     write_whole(path, page.encode("utf-8"))
     return path
 
@@ -92,15 +100,16 @@ def is_page(path: Path) -> bool:
 
 
 def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, limits: Mapping[str, Limit],
-          say: Progress) -> str:
+          say: Progress, held_out: Any = None) -> str:
     say("reading the release", 0, 0)
     ledger, schema, account = synthesis.ledger, synthesis.schema, account_of(synthesis)
     made = Side.of(schema, synthesis.distribution.points, synthesis.distribution.weights)
     say("expecting errors", 0, 0)
-    true, judged, expected = None, None, forecast_of(synthesis, limits)
+    true, judged, attack, expected = None, None, "", forecast_of(synthesis, limits)
     if against is not None:
         say("reading the table", 0, 0)
         rows = rows_of(schema, against)
+        attack = _attack(synthesis, rows, held_out, seed)
         judged = judged_rows(synthesis, rows, say).by(limits)
         # More rows add nothing that can be seen; the page says how many there are.
         if len(rows) > COMPARED_ROWS:
@@ -118,13 +127,24 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, lim
     strongest["lights"] = bool(begun["pairs"].rows)
     return template("report.html").render(
         title=TITLE if true is None else PRIVATE_TITLE, against=true is not None, simulated=ledger.simulated,
-        warnings=synthesis.warnings, key=_key(synthesis, said), g=said,
+        attack=attack, warnings=synthesis.warnings, key=_key(synthesis, said), g=said,
         lead=begun, contents=_contents(strongest, matrices, wrong, near, judged),
         adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger), columns=drawn,
         measured=account.measured(), versions=versions_table(synthesis.versions), pairs=strongest, together=matrices,
         errors=wrong, points=near,
         footer="Written by trigmech; the same release gives the same page. In figures, dark lines and bars are "
                + ("synthetic." if true is None else "synthetic, and light hatched areas are true."))
+
+
+def _attack(synthesis: Synthesis, rows: Any, held_out: Any, seed: int) -> str:
+    """Return what a membership attack found, in words; "" without rows of other people."""
+    if held_out is None:
+        return ""
+    others = rows_of(synthesis.schema, held_out)
+    if min(len(rows), len(others)) < FEWEST:
+        raise InputError(f"a membership attack needs at least {FEWEST} rows of the table, and as many of other people; "
+                         f"there are {len(rows)} and {len(others)}")
+    return attacked(synthesis.distribution.points, rows, others, np.random.default_rng([seed, 4])).words
 
 
 def template(name: str) -> Any:

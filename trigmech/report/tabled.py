@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trigmech._files import check_writable, write_whole
-from trigmech._html import html_table
+from trigmech._html import html_lines, html_table
 from trigmech._optional import need
 from trigmech.report.sections import PRIVATE_MARK
 from trigmech.report.statement import Table
@@ -51,7 +51,8 @@ class Tabled:
     def _repr_html_(self) -> str:
         if self.private:
             return html_table(f"{self.title}: NOT PRIVATE; show its parts one by one", [])
-        return "".join(html_table(part.table.caption, part.table.rows, part.table.head) for part in self.parts)
+        return html_lines(self.title, self.sentences) + "".join(
+            html_table(part.table.caption, part.table.rows, part.table.head, part.table.lights) for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
