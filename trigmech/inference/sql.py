@@ -107,8 +107,7 @@ class Answer:
         return "\n".join([*lines, self.covers, *self.notes])
 
 
-def ask(imputations: Imputations, query: str, level: float = 0.95,
-        measured: Sequence[Sequence[str]] = ()) -> Answer:
+def ask(imputations: Imputations, query: str, level: float = 0.95) -> Answer:
     """Return the answer of imputations to a SELECT statement about the table ``release``.
 
     Parameters
@@ -118,8 +117,6 @@ def ask(imputations: Imputations, query: str, level: float = 0.95,
         One SELECT statement with at least one aggregate. Every expression that it groups by must be selected.
     level : float
         The probability, between 0 and 1, with which each interval is to hold the true value.
-    measured : sequence of sequences of str
-        The columns of each table that the release measured, for notes on wide intervals.
 
     Raises
     ------
@@ -145,7 +142,7 @@ def ask(imputations: Imputations, query: str, level: float = 0.95,
     if len(groups) > MOST_GROUPS:
         raise InputError(f"the query has more than {MOST_GROUPS:,} groups; group by something coarser, such as "
                          "age // 10")
-    return _answer(imputations, question, groups, whole, parts, level, measured)
+    return _answer(imputations, question, groups, whole, parts, level)
 
 
 def check_query(schema: Schema, query: str) -> None:
@@ -210,7 +207,7 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
 
 
 def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
-            halves: list[list[Found]], level: float, measured: Sequence[Sequence[str]]) -> Answer:
+            halves: list[list[Found]], level: float) -> Answer:
     own = [(name, growing) for name, growing, key in zip(question.names, question.growing, question.keys, strict=True)
            if not key]
     held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, _ in own}
@@ -240,7 +237,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
                   {name: found[kept] for name, found in tables.items()}, len(imputations), level, covers)
-    return replace(made, notes=tuple(_notes(made, question, measured)))
+    return replace(made, notes=tuple(_notes(made, question, imputations.measured)))
 
 
 def _number(name: str, values: tuple[Any, ...] | None, place: int, growing: bool) -> float:
