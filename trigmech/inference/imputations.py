@@ -6,7 +6,7 @@ population, sampling do to it. A table consists of two halves that are fitted in
 numbers: how much a statistic differs between them shows what the measured functions leave open.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,9 +68,12 @@ class Imputations:
         decoded = [tuple(self.schema.completed(self.schema.decode(half)) for half in table) for table in self.points]
         return [(one, other) for one, other in decoded]
 
-    def halves(self, i: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the columns of both halves of a table, by name."""
-        return self._columns[i]
+    def halves(self, i: int, names: Collection[str] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the columns of both halves of a table, by name: at least those that are named, by default all."""
+        if names is None or not set(names) <= set(self.schema.names):
+            return self._columns[i]
+        one, other = (self.schema.decode(half, names) for half in self.points[i])
+        return one, other
 
     def columns(self, i: int) -> dict[str, Any]:
         """Return the columns of a table, by name."""
