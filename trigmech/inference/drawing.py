@@ -4,6 +4,7 @@ Each table is fitted anew to measured functions and smooth functions whose means
 release (:mod:`trigmech.inference.posterior`), as two halves that are fitted independently of each other.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -74,17 +75,17 @@ def imputed(release: Release, points: Array, schema: Schema, count: int, populat
     half = int(np.clip(release.n // 2, FEWEST, MOST))
     rngs = rng.spawn(2 * count)
 
-    def one(start: int, stop: int) -> Array:
-        return fits.half(start // 2, half, rngs[start])
+    def one(start: int, stop: int) -> list[Array]:
+        return fits.halves(start, half, rngs[2 * start : 2 * stop])
 
     made = []
-    for each in in_order(one, 2 * count, 1):
+    for each in in_order(one, count, 1):
         made.append(each)
-        if progress is not None and len(made) % 2 == 0:
-            progress("imputations", len(made) // 2, count)
+        if progress is not None:
+            progress("imputations", len(made), count)
     measured = tuple(tuple(schema.names[j] for j in each.query.columns) for each in release.measurements
                      if isinstance(each.query, Marginal))
-    return Imputations(schema, release.n, np.array(made).reshape(count, 2, half, -1), posterior.white, population,
+    return Imputations(schema, release.n, np.array(made), posterior.white, population,
                        measured)
 
 
@@ -119,6 +120,7 @@ class _Fits:
                                        pair.table.shape) for pair in self._targets.pairs]
         self._tables = [np.column_stack([np.bincount(place, w, pair.table.size).astype(np.float64) for w in drawn.T])
                         for place, pair in zip(places, self._targets.pairs, strict=True)]
+        self._spreads = [table.std(axis=1) for table in self._tables]
         self._triples = [np.column_stack([each.query.counted(codes[:, list(each.query.columns)], w).ravel()
                                           for w in drawn.T]) for each in release.triples]
         # Columns follow the drawn frequencies of some parts of them, too.
@@ -129,20 +131,31 @@ class _Fits:
         ends = np.cumsum([values.shape[1] for values in smooth.features])
         *self._single, self._products = np.split(means, ends)
 
-    def half(self, i: int, count: int, rng: np.random.Generator) -> Array:
-        """Return points (count, D) that have what the i-th weights say."""
-        release, targets, least = self._release, self._targets, LEAST / count
-        columns = []
-        for column, values, moments in zip(release.columns, self._shapes, self._moments, strict=True):
-            columns.append(replace(column, mass=tilted(column.mass, values, moments[:, i])))
-        own = targets.beside(columns, [table[:, i].reshape(pair.table.shape)
-                                       for table, pair in zip(self._tables, targets.pairs, strict=True)],
-                             [np.maximum(table.std(axis=1), least).reshape(pair.table.shape)
-                              for table, pair in zip(self._tables, targets.pairs, strict=True)])
-        rows = independent_rows([column.mass for column in columns], count, rng)
+    def halves(self, i: int, count: int, rngs: Sequence[np.random.Generator]) -> list[Array]:
+        """Return points (count, D) that have what the i-th weights say, for each generator."""
+        columns = [replace(column, mass=tilted(column.mass, values, moments[:, i]))
+                   for column, values, moments in zip(self._release.columns, self._shapes, self._moments, strict=True)]
         copula = Copula.by_products(columns, self._smooth, self._products[:, i])
+        objective = self._objective(columns, i, count)
+        return [self._half(columns, copula, objective, i, count, rng) for rng in rngs]
+
+    def _half(self, columns: list[ReleasedColumn], copula: Copula, objective: RowObjective, i: int, count: int,
+              rng: np.random.Generator) -> Array:
+        rows = independent_rows([column.mass for column in columns], count, rng)
         copula.arrange(rows, rng)
         self._constrained.repair(rows, rng)
+        fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
+        if len(self._products):
+            copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
+        return self._constrained.placed(self._raked(fitted.rows, i, rng), self._release.domain.d, rng)
+
+    def _objective(self, columns: list[ReleasedColumn], i: int, count: int) -> RowObjective:
+        """Return what is asked of rows that have the i-th weights' tables, products and means."""
+        release, targets, least = self._release, self._targets, LEAST / count
+        own = targets.beside(columns, [table[:, i].reshape(pair.table.shape)
+                                       for table, pair in zip(self._tables, targets.pairs, strict=True)],
+                             [np.maximum(spread, least).reshape(pair.table.shape)
+                              for spread, pair in zip(self._spreads, targets.pairs, strict=True)])
         objective = own.objective(count, self._smooth.features)
         if not own.pairs:
             for j, column in enumerate(columns):
@@ -153,11 +166,7 @@ class _Fits:
                             (1.0 / np.maximum(table.std(axis=1), least) ** 2).reshape(each.query.shape))
         self._ask_smooth(objective, i, least)
         self._constrained.ask(objective)
-        fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
-        if len(self._products):
-            copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
-        return self._constrained.placed(self._raked(fitted.rows, i, rng), release.domain.d, rng)
-
+        return objective
 
     def _ask_smooth(self, objective: RowObjective, i: int, least: float) -> None:
         """Ask for the means of the smooth functions, but for products of powers, which no rows may have."""
