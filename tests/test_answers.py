@@ -2,9 +2,13 @@
 
 import json
 import math
+import os
 import re
+import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -128,10 +132,10 @@ def test_a_wide_interval_says_which_table_was_not_measured():
     # White noise of a sample of 30 rows: nearly all of the variance is untold.
     held = tm.Imputations(SCHEMA, 3_000, imputations().points, 1.0 / 30, True)
     query = "select avg(pay) from release where age > 50 and region = 'north'"
-    told = ask(held, query, measured=[("age", "pay", "region")])
+    told = ask(replace(held, measured=(("age", "pay", "region"),)), query)
     assert "finer than the cells" in told.notes[-1]
-    assert "no table of age, pay and region together" in ask(held, query, measured=[("age", "pay")]).notes[-1]
-    assert ask(tm.Imputations(SCHEMA, 3_000, held.points, 0.0, False), query, measured=[("age",)]).notes == ()
+    assert "no table of age, pay and region together" in ask(replace(held, measured=(("age", "pay"),)), query).notes[-1]
+    assert ask(tm.Imputations(SCHEMA, 3_000, held.points, 0.0, False, (("age",),)), query).notes == ()
 
 
 HOSTILE = [
@@ -359,6 +363,54 @@ def test_a_file_of_imputations_is_made_once_and_answers_alike(run, tmp_path):
     status, _, err = run(*asked, "--table")
     assert status == 3
     assert "of the population" in err
+
+
+def test_a_question_to_saved_imputations_loads_no_mechanism(made, tmp_path):
+    """In a process of its own, for the suite has loaded all of them."""
+    made.save(tmp_path / "clinic.tm")
+    held = made.imputations(2)
+    held.save(tmp_path / "kept")
+    program = """
+import sys
+from trigmech.cli import main
+sys.argv = ["trigmech", "ask", "clinic.tm", "select avg(pay) p from release", "--imputations", "kept", "--json"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+heavy = {"numba", "sklearn", "statsmodels", "formulaic", "opendp", "highspy", "matplotlib", "scipy.stats",
+         "scipy.optimize", "scipy.sparse", "scipy.interpolate", "trigmech.results", "trigmech.mechanisms",
+         "trigmech.reconstruction", "trigmech.measurement"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True,
+                          env=os.environ | {"PYTHONPATH": str(Path(tm.__file__).parents[1])})
+    answer, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    rows = json.loads(answer)["rows"]
+    assert rows[0]["p"] == float(made.sql("select avg(pay) p from release", imputations=held).values["p"][0])
+
+
+def test_imputations_of_another_release_are_refused(run, made):
+    replace(made.imputations(2), n=made.n + 1).save("others")
+    made.imputations(2).save("table")
+    status, _, err = run("ask", "clinic.tm", "select avg(pay) from release", "--imputations", "others")
+    assert status == 3
+    assert "are not of this release" in err
+    # A file of imputations is no release.
+    status, _, err = run("ask", "others", "select avg(pay) from release", "--imputations", "table")
+    assert status == 3
+
+
+def test_a_question_sees_the_columns_that_it_uses(made):
+    """Derived columns need others, and counts need no column."""
+    held = made.imputations(2)
+    found = ask(held, "select decade, count(*) c from release group by decade")
+    assert sum(found.values["c"]) == pytest.approx(made.n)
+    assert float(ask(held, "select count(*) c from release").values["c"][0]) == pytest.approx(made.n)
+    one, _ = held.halves(0, ["pay"])
+    assert list(one) == ["pay"]
+    np.testing.assert_array_equal(one["pay"], held.halves(0)[0]["pay"])
 
 
 @pytest.mark.parametrize(("arguments", "status", "said"), [

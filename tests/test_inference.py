@@ -11,7 +11,8 @@ from scipy import stats
 
 import trigmech as tm
 from trigmech.functions.partition import Partition
-from trigmech.inference.imputations import Imputations, rehearsed_white, tilted
+from trigmech.inference.drawing import rehearsed_white, tilted
+from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import SMOOTH, Posterior
 from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
 from trigmech.reconstruction.tables import cells_of_columns
@@ -292,7 +293,8 @@ def test_other_files_are_no_imputations(tmp_path):
         tm.load(tmp_path / "six")
 
 
-@pytest.mark.parametrize("change", [{"white": -1.0}, {"n": 1}, {"population": 1}, {"schema": {}}])
+@pytest.mark.parametrize("change", [{"white": -1.0}, {"n": 1}, {"population": 1}, {"schema": {}},
+                                    {"measured": [["absent"]]}, {"measured": [1]}, {"measured": [[[]]]}])
 def test_files_with_wrong_contents_are_refused(tmp_path, change):
     from trigmech.inference.imputations import KIND
     from trigmech.storage import archive

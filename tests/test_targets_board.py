@@ -1,10 +1,7 @@
 """The experiment on target columns: its scores, and its page."""
 
-<<<<<<< HEAD
 from dataclasses import replace
-=======
 from functools import partial
->>>>>>> s31-a
 
 import numpy as np
 import pandas as pd
@@ -14,12 +11,8 @@ from sklearn.metrics import roc_auc_score
 import trigmech as tm
 from experiments import cells, targets
 from experiments.asked import Asked, LeftOut
-<<<<<<< HEAD
-from experiments.protocols.data import Sample, TableSet
-=======
 from experiments.protocols import scores
-from experiments.protocols.data import TableSet
->>>>>>> s31-a
+from experiments.protocols.data import Sample, TableSet
 from trigmech.schema import toml as schema_file
 
 

@@ -13,13 +13,13 @@ from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, of_members, predicted_error
 from trigmech.evaluation.resampling import SEED, Progress, Resamples
 from trigmech.functions.features import Features
-from trigmech.inference.imputations import Imputations, imputed, weighted
+from trigmech.inference.drawing import imputed, weighted
+from trigmech.inference.imputations import Imputations
 from trigmech.inference.regression import Family, Regression, fitted
 from trigmech.inference.sql import Answer, ask
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
 from trigmech.noisy_moments import NoisyMoments
-from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema.schema import Schema
 from trigmech.workload import Workload
@@ -178,7 +178,7 @@ class Answering(NoisyMoments):
         -----
         Privacy: post-processing. Nothing but the release can be read. Cost: that of :meth:`imputations`.
         """
-        return ask(self._imputed(imputations, m, population), query, level, self._tables_measured)
+        return ask(self._imputed(imputations, m, population), query, level)
 
     def regression(self, formula: str, family: Family = "gaussian", m: int = 20, population: bool = True,
                   level: float = 0.95, imputations: Imputations | None = None) -> Regression:
@@ -202,7 +202,7 @@ class Answering(NoisyMoments):
         -----
         Privacy: post-processing. Cost: that of :meth:`imputations`, and 3 m fits of the model.
         """
-        return fitted(self._imputed(imputations, m, population), formula, family, level, self._tables_measured)
+        return fitted(self._imputed(imputations, m, population), formula, family, level)
 
     def _imputed(self, imputations: Imputations | None, m: int, population: bool) -> Imputations:
         if imputations is None:
@@ -210,12 +210,6 @@ class Answering(NoisyMoments):
         if not isinstance(imputations, Imputations) or imputations.schema != self.schema:
             raise InputError("imputations must be those of this release, from its method imputations")
         return imputations
-
-    @property
-    def _tables_measured(self) -> list[tuple[str, ...]]:
-        """The columns of each table that was measured."""
-        return [tuple(self.schema.names[j] for j in each.query.columns) for each in self.release.measurements
-                if isinstance(each.query, Marginal)]
 
     def _table(self, points: Any) -> dict[str, Any]:
         """Return points as the columns of a table, with derived ones."""

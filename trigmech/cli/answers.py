@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,6 +13,7 @@ from trigmech.cli.files import check_outputs
 from trigmech.cli.options import Json, Saved, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
+from trigmech.storage.facts import facts_of
 
 Count = Annotated[int, typer.Option(min=2, help="How many imputed tables are made.")]
 Population = Annotated[bool | None, typer.Option(
@@ -41,16 +43,15 @@ def ask(
 
     Example: `trigmech ask clinic.tm "select avg(income), count(*) from release where age > 50"`
     """
-    from trigmech.inference.sql import check_query
-    from trigmech.tables.reader import write_table
+    from trigmech.inference.sql import ask, check_query
 
     check_outputs((imputations,), (saved,), table=csv, force=force)
-    made = tm.load(saved)
     # Whatever can be refused is refused before imputations are made.
-    check_query(made.schema, query)
-    held = _imputed(made, imputations, count, population, as_json)
-    answer = made.sql(query, level=level, imputations=held)
+    held = _imputed(saved, imputations, count, population, as_json, lambda schema: check_query(schema, query))
+    answer = ask(held, query, level)
     if csv is not None:
+        from trigmech.tables.reader import write_table
+
         write_table(csv, iter([answer.arrays]))
     tell({"release": str(saved), "query": query, **answer.to_dict()}, answer, as_json)
 
@@ -73,27 +74,33 @@ def fit(
 
     Example: `trigmech fit clinic.tm "income ~ age"`
     """
-    from trigmech.inference.regression import check_formula
+    from trigmech.inference.regression import check_formula, fitted
 
     check_outputs((imputations,), (saved,))
-    made = tm.load(saved)
-    check_formula(made.schema, formula, family)
-    held = _imputed(made, imputations, count, population, as_json)
-    found = made.regression(formula, family, level=level, imputations=held)  # type: ignore[arg-type]
+    held = _imputed(saved, imputations, count, population, as_json,
+                    lambda schema: check_formula(schema, formula, family))
+    found = fitted(held, formula, family, level)  # type: ignore[arg-type]
     tell({"release": str(saved), **found.to_dict()}, found, as_json)
 
 
-def _imputed(made: tm.Synthesis, path: Path | None, count: int, population: bool | None, quiet: bool) -> Any:
-    """Return imputations of a file, or new ones, which are then written there."""
+def _imputed(saved: Path, path: Path | None, count: int, population: bool | None, quiet: bool,
+             check: Callable[[tm.Schema], None]) -> tm.Imputations:
+    """Return imputations of a file, or new ones of a release, which are then written there.
+
+    ``check`` refuses a question before imputations are made. For a file of them the release itself is not loaded, which
+    would take longer than most questions.
+    """
     if path is not None and path.exists() and path.stat().st_size:
         held = tm.Imputations.load(path)
-        if held.schema != made.schema or held.n != made.n:
+        if facts_of(saved) != (held.schema, held.n):
             raise InputError(f"the imputations in {str(path)!r} are not of this release; name another file")
         if population is not None and population != held.population:
             whose = "population" if held.population else "table"
             raise InputError(f"the imputations in {str(path)!r} are of the {whose}; name another file for the other "
                              "intervals")
         return held
+    made = tm.load(saved)
+    check(made.schema)
     with progress_bar(quiet=quiet) as progress:
         held = made.imputations(count, population is not False, progress=progress)
     if path is not None:

@@ -1,13 +1,13 @@
 """Imputations: tables as the private one, or its population, may be after the release.
 
-Each is fitted anew to measured functions and smooth functions whose means were drawn from what is known after the
-release (:mod:`trigmech.inference.posterior`). So the spread of a statistic over imputations shows what noise and, for a
+Each is fitted anew to numbers that were drawn from what is known after the release
+(:mod:`trigmech.inference.drawing`). So the spread of a statistic over imputations shows what noise and, for a
 population, sampling do to it. A table consists of two halves that are fitted independently of each other to the same
 numbers: how much a statistic differs between them shows what the measured functions leave open.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,38 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from trigmech._parallel import in_order
-from trigmech._validate import check_integers, fields, finite
-from trigmech.distribution import systematic
+from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, shown
-from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.estimate import Estimate
-from trigmech.inference.posterior import Posterior, rows_looked_at
-from trigmech.inference.weighted import WeightedTable
-from trigmech.measurement.released import Release
-from trigmech.mechanisms.rehearsal import rehearsed
-from trigmech.reconstruction.constrained import ConstrainedRows
-from trigmech.reconstruction.copula import Copula
-from trigmech.reconstruction.rows import RowObjective, independent_rows
-from trigmech.reconstruction.tables import LEAST, Targets
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
 
 Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
 Progress = Callable[[str, int, int], None]
 
-# A fit may be wrong like a sample of n over this many rows in functions that are not smooth, more if a rehearsal shows
-# it; and rehearsals see less than the truth.
-AT_LEAST, MORE = 4.0, 2.5
-# Rows of a half: at least and at most.
-FEWEST, MOST = 512, 4_096
-# Newton's steps, and the weight of the square of theta.
-NEWTON, STIFF = 40, 1e-3
-# Parts of equal mass in which a column's frequencies are drawn.
-BINS = 16
-# Rounds of calibration, and how far a weight changes in one at most.
-RAKED, RATIO = 3, (0.5, 2.0)
 # The name of the format of files.
 KIND = "trigmech imputations"
 
@@ -67,6 +44,8 @@ class Imputations:
         The variance of a function of mean square 1 that the release does not tell, in the private table.
     population : bool
         Whether the tables are as the population may be, of which the private table is a sample.
+    measured : tuple of tuples of str
+        The columns of each table that the release measured, for notes on wide intervals.
     """
 
     schema: Schema
@@ -74,6 +53,7 @@ class Imputations:
     points: Array
     white: float
     population: bool
+    measured: tuple[tuple[str, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.points)
@@ -88,9 +68,12 @@ class Imputations:
         decoded = [tuple(self.schema.completed(self.schema.decode(half)) for half in table) for table in self.points]
         return [(one, other) for one, other in decoded]
 
-    def halves(self, i: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the columns of both halves of a table, by name."""
-        return self._columns[i]
+    def halves(self, i: int, names: Collection[str] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the columns of both halves of a table, by name: at least those that are named, by default all."""
+        if names is None or not set(names) <= set(self.schema.names):
+            return self._columns[i]
+        one, other = (self.schema.decode(half, names) for half in self.points[i])
+        return one, other
 
     def columns(self, i: int) -> dict[str, Any]:
         """Return the columns of a table, by name."""
@@ -109,7 +92,7 @@ class Imputations:
         numbers = list(self.schema.domain.numbers)
         others = np.setdiff1d(np.arange(self.points.shape[-1]), numbers)
         archive.write(path, {"schema": self.schema.to_dict(), "n": self.n, "white": self.white,
-                             "population": self.population},
+                             "population": self.population, "measured": [list(each) for each in self.measured]},
                       {"numbers": np.ascontiguousarray(self.points[..., numbers]),
                        "indicators": np.ascontiguousarray(self.points[..., others]).astype(np.uint8)}, KIND)
 
@@ -130,8 +113,12 @@ class Imputations:
 
     @classmethod
     def _of(cls, content: dict[str, Any], arrays: dict[str, NDArray]) -> "Imputations":
-        known = fields(content, "imputations", {"schema": object, "n": (int, 2), "white": float, "population": bool})
+        known = fields(content, "imputations", {"schema": object, "n": (int, 2), "white": float, "population": bool,
+                                                 "measured": list})
         schema = Schema.from_dict(known.pop("schema"))
+        measured = tuple(tuple(of_kind("measured", each, list)) for each in known.pop("measured"))
+        if not all(isinstance(name, str) and name in schema.names for each in measured for name in each):
+            raise InputError("measured must be lists of names of columns")
         numbers, d = list(schema.domain.numbers), schema.domain.d
         places = archive.take(arrays, "numbers", "m", 2, "rows", len(numbers))
         points = np.zeros((*places.shape[:3], d))
@@ -141,7 +128,7 @@ class Imputations:
         if arrays or known["white"] < 0.0 or len(points) < 2 or not points.shape[2]:
             raise InputError("there must be two tables or more, of rows in two halves, and nothing else")
         schema.domain.check(points.reshape(-1, d))
-        return cls(schema, points=points, **known)
+        return cls(schema, points=points, measured=measured, **known)
 
     def estimate(self, statistic: Callable[[Any], ArrayLike], level: float = 0.95) -> Estimate:
         """Return a statistic with intervals.
@@ -188,206 +175,6 @@ class Imputations:
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)
-
-
-def imputed(release: Release, points: Array, schema: Schema, count: int, population: bool, rng: np.random.Generator,
-            progress: Progress | None = None) -> Imputations:
-    """Return imputations of a release of tables.
-
-    Parameters
-    ----------
-    release : Release
-    points : ndarray (m, D)
-        Rows that were fitted to it.
-    schema : Schema
-    count : int
-        How many tables, at least 2.
-    population : bool
-    rng : numpy.random.Generator
-    progress : callable, optional
-        Called with the name of a step, the finished amount and the total.
-
-    Notes
-    -----
-    Privacy: post-processing. Cost: a fit of the release of some thousand rows for each table, on all threads.
-    """
-    check_integers(2, m=count)
-    release = release.described(schema)
-    constrained = ConstrainedRows(schema, release.columns, release.closer)
-    release = constrained.of(release)
-    points = rows_looked_at(release, points, rng)
-    posterior = Posterior(release, points, rehearsed_white(release, points, rng))
-    drawn = posterior.drawn(count, rng, population)
-    fits = _Fits(release, constrained, posterior, drawn)
-    half = int(np.clip(release.n // 2, FEWEST, MOST))
-    rngs = rng.spawn(2 * count)
-
-    def one(start: int, stop: int) -> Array:
-        return fits.half(start // 2, half, rngs[start])
-
-    made = []
-    for each in in_order(one, 2 * count, 1):
-        made.append(each)
-        if progress is not None and len(made) % 2 == 0:
-            progress("imputations", len(made) // 2, count)
-    return Imputations(schema, release.n, np.array(made).reshape(count, 2, half, -1), posterior.white, population)
-
-
-def weighted(release: Release, points: Array, schema: Schema, rng: np.random.Generator) -> WeightedTable:
-    """Return the fitted rows with the weights that the release tells; parameters as for :func:`imputed`."""
-    release = ConstrainedRows(schema, release.columns, release.closer).of(release.described(schema))
-    points = rows_looked_at(release, points, rng)
-    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, points, rng)))
-
-
-def rehearsed_white(release: Release, points: Array, rng: np.random.Generator) -> float:
-    """Return the variance of a function of mean square 1 that is not smooth, as a rehearsal shows it."""
-    chosen = points[rng.choice(len(points), min(len(points), 2 * MOST), replace=False)]
-    again = rehearsed(release, chosen, rng)
-    found = []
-    for table in release.tables:
-        mine, theirs = table.query.means(chosen), table.query.means(again)
-        middle = 0.5 * (mine + theirs)
-        held = middle > 0.0
-        found.append(float((np.square(mine - theirs)[held] / middle[held]).sum()) / max(int(held.sum()) - 1, 1))
-    return max(AT_LEAST / release.n, MORE * float(np.mean(found)) if found else 0.0)
-
-
-class _Fits:
-    """Fits halves of tables to drawn weights of the fitted rows."""
-
-    def __init__(self, release: Release, constrained: ConstrainedRows, posterior: Posterior, drawn: Array) -> None:
-        self._release, self._constrained, self._smooth = release, constrained, posterior.smooth
-        self._targets = Targets(release)
-        codes, smooth = posterior.codes, posterior.smooth
-        places = [np.ravel_multi_index([cells[codes[:, j]] for j, cells in zip(pair.columns, pair.maps, strict=True)],
-                                       pair.table.shape) for pair in self._targets.pairs]
-        self._tables = [np.column_stack([np.bincount(place, w, pair.table.size).astype(np.float64) for w in drawn.T])
-                        for place, pair in zip(places, self._targets.pairs, strict=True)]
-        self._triples = [np.column_stack([each.query.counted(codes[:, list(each.query.columns)], w).ravel()
-                                          for w in drawn.T]) for each in release.triples]
-        # Columns follow the drawn frequencies of some parts of them, too.
-        parts = [np.eye(BINS)[_parts(column)][:, 1:] for column in release.columns]
-        self._shapes = [np.column_stack([values, own]) for values, own in zip(smooth.features, parts, strict=True)]
-        self._moments = [values[own].T @ drawn for values, own in zip(self._shapes, codes.T, strict=True)]
-        means = smooth.evaluate(codes).T @ drawn
-        ends = np.cumsum([values.shape[1] for values in smooth.features])
-        *self._single, self._products = np.split(means, ends)
-
-    def half(self, i: int, count: int, rng: np.random.Generator) -> Array:
-        """Return points (count, D) that have what the i-th weights say."""
-        release, targets, least = self._release, self._targets, LEAST / count
-        columns = []
-        for column, values, moments in zip(release.columns, self._shapes, self._moments, strict=True):
-            columns.append(replace(column, mass=tilted(column.mass, values, moments[:, i])))
-        own = targets.beside(columns, [table[:, i].reshape(pair.table.shape)
-                                       for table, pair in zip(self._tables, targets.pairs, strict=True)],
-                             [np.maximum(table.std(axis=1), least).reshape(pair.table.shape)
-                              for table, pair in zip(self._tables, targets.pairs, strict=True)])
-        rows = independent_rows([column.mass for column in columns], count, rng)
-        copula = Copula.by_products(columns, self._smooth, self._products[:, i])
-        copula.arrange(rows, rng)
-        self._constrained.repair(rows, rng)
-        objective = own.objective(count, self._smooth.features)
-        if not own.pairs:
-            for j, column in enumerate(columns):
-                objective.frequencies(j, column.mass, 1.0 / max(column.deviation, least) ** 2)
-        for each, table in zip(release.triples, self._triples, strict=True):
-            maps = [objective.map(j, cells) for j, cells in zip(each.query.columns, each.query.maps, strict=True)]
-            objective.table(maps, table[:, i].reshape(each.query.shape),
-                            (1.0 / np.maximum(table.std(axis=1), least) ** 2).reshape(each.query.shape))
-        self._ask_smooth(objective, i, least)
-        self._constrained.ask(objective)
-        fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
-        if len(self._products):
-            copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
-        return self._constrained.placed(self._raked(fitted.rows, i, rng), release.domain.d, rng)
-
-
-    def _ask_smooth(self, objective: RowObjective, i: int, least: float) -> None:
-        """Ask for the means of the smooth functions, but for products of powers, which no rows may have."""
-        for j, moments in enumerate(self._single):
-            own = np.arange(len(moments))[:, None]
-            objective.products(np.full_like(own, j), own, moments[:, i],
-                               1.0 / np.maximum(moments.std(axis=1), least) ** 2)
-        kept, factors = self._kept, self._smooth.factors
-        if kept.any():
-            objective.products(factors[kept, :2], factors[kept, 2:], self._products[kept, i],
-                               1.0 / np.maximum(self._products[kept].std(axis=1), least) ** 2)
-
-    @cached_property
-    def _kept(self) -> NDArray[np.bool_]:
-        """Which products (K,) are asked for."""
-        return self._smooth.deviations[self._smooth.size - len(self._products) :] == 1.0
-
-    def _raked(self, rows: Codes, i: int, rng: np.random.Generator) -> Codes:
-        """Return rows among these (count, d), some of them twice, that have the means of the smooth functions.
-
-        The descent ends when most of what is asked for is met, and these few are what users look at.
-        """
-        chosen = np.concatenate([np.ones(self._smooth.size - len(self._products), dtype=np.bool_), self._kept])
-        goals = np.concatenate([*self._single, self._products])[chosen]
-        values = self._smooth.evaluate(rows)[:, chosen]
-        w = np.full(len(rows), 1.0 / len(rows))
-        for _ in range(RAKED):
-            means = w @ values
-            spread = values - means
-            gram = (spread * w[:, None]).T @ spread + np.diag(np.square(goals.std(axis=1)) + STIFF)
-            w *= np.clip(1.0 + spread @ np.linalg.solve(gram, goals[:, i] - means), *RATIO)
-            w /= w.sum()
-        return rows[rng.permutation(systematic(w, len(rows), rng))]
-
-
-def _parts(column: ReleasedColumn) -> NDArray[np.int64]:
-    """Return the part (size,) of the positions that each is in: the most frequent categories, or parts of equal mass.
-
-    Special values of a number are a part together.
-    """
-    k, mass = len(column.partition.indicators), column.mass
-    if column.partition.value is None:
-        place = np.argsort(np.argsort(-mass, kind="stable"), kind="stable")
-        return np.minimum(place, BINS - 1)
-    below = np.cumsum(mass[k:]) - 0.5 * mass[k:]
-    total = max(float(mass[k:].sum()), np.finfo(float).tiny)
-    inside = np.minimum((below / total * (BINS - 1)).astype(np.int64), BINS - 2)
-    return np.concatenate([np.full(k, BINS - 1), inside])
-
-
-def tilted(mass: Array, values: Array, moments: Array) -> Array:
-    """Return the probabilities (size,) nearest to the given ones that have these means (q,) of functions (size, q).
-
-    They are proportional to mass * exp(values @ theta), by Newton's method on the dual. Means that no probabilities
-    have are met as well as a theta of moderate size allows.
-    """
-    theta, total = np.zeros(values.shape[1]), max(float(mass.sum()), np.finfo(float).tiny)
-    moments = np.clip(moments, values.min(axis=0), values.max(axis=0))
-    with np.errstate(divide="ignore"):
-        log = np.log(mass / total)
-
-    def made(theta: Array) -> tuple[Array, float]:
-        exponent = log + values @ theta
-        top = float(exponent.max())
-        raised = np.exp(exponent - top)
-        whole = float(raised.sum())
-        return raised / whole, top + float(np.log(whole)) - float(theta @ moments) + 0.5 * STIFF * float(theta @ theta)
-
-    p, value = made(theta)
-    for _ in range(NEWTON):
-        mean = p @ values
-        slope = mean - moments + STIFF * theta
-        curvature = (values * p[:, None]).T @ values - np.outer(mean, mean) + STIFF * np.eye(len(theta))
-        step, size = np.linalg.solve(curvature, slope), 1.0
-        if float(slope @ step) < 1e-12:
-            break
-        while size > 1e-6:
-            trial, further = made(theta - size * step)
-            if further <= value - 0.25 * size * float(slope @ step):
-                break
-            size *= 0.5
-        else:
-            break
-        theta, p, value = theta - size * step, trial, further
-    return p
 
 
 def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,8 +101,7 @@ class Regression:
                           "leave out the noise of the release.", *self.notes])
 
 
-def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", level: float = 0.95,
-           measured: Sequence[Sequence[str]] = ()) -> Regression:
+def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", level: float = 0.95) -> Regression:
     """Return a regression on imputations.
 
     Parameters
@@ -116,8 +114,6 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
         For "binomial" the left side is 0 or 1, or a column of two categories, of which the second counts as 1.
     level : float
         The probability, between 0 and 1, with which each interval is to hold the true value.
-    measured : sequence of sequences of str
-        The columns of each table that the release measured, for notes on wide intervals.
 
     Raises
     ------
@@ -142,7 +138,7 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
         whole.append(values)
         naive.append(errors)
         halves.append([model.coefficients(half)[0] for half in imputations.halves(i)])
-    return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), level, measured)
+    return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), level)
 
 
 def check_formula(schema: Schema, formula: str, family: str) -> None:
@@ -285,7 +281,7 @@ def _check_response(family: str, y: Array) -> None:
 
 
 def _combined(imputations: Imputations, model: _Model, formula: str, whole: Array, halves: Array, naive: Array,
-              level: float, measured: Sequence[Sequence[str]]) -> Regression:
+              level: float) -> Regression:
     found, few = np.full((7, len(model.names)), np.nan), False
     for k in range(len(model.names)):
         there = np.isfinite(whole[:, k]) & np.isfinite(halves[:, :, k]).all(axis=1)
@@ -305,7 +301,7 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
              "from the other tables."] if few else []
     wide = [name for name, share in zip(model.names, found[6], strict=True) if share > LARGE]
     if wide:
-        why = why_untold(tuple(model.formula.columns.values()), measured)
+        why = why_untold(tuple(model.formula.columns.values()), imputations.measured)
         notes.append(f"{', '.join(wide)}: the interval is wide because {why}.")
     values, deviations, low, high, p_values, alone_all, untold = found
     return Regression(formula, model.family, model.names, values, deviations, low, high, p_values, alone_all, untold,

@@ -5,7 +5,7 @@ that cannot open files, connect to anything or load extensions.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -107,8 +107,7 @@ class Answer:
         return "\n".join([*lines, self.covers, *self.notes])
 
 
-def ask(imputations: Imputations, query: str, level: float = 0.95,
-        measured: Sequence[Sequence[str]] = ()) -> Answer:
+def ask(imputations: Imputations, query: str, level: float = 0.95) -> Answer:
     """Return the answer of imputations to a SELECT statement about the table ``release``.
 
     Parameters
@@ -118,8 +117,6 @@ def ask(imputations: Imputations, query: str, level: float = 0.95,
         One SELECT statement with at least one aggregate. Every expression that it groups by must be selected.
     level : float
         The probability, between 0 and 1, with which each interval is to hold the true value.
-    measured : sequence of sequences of str
-        The columns of each table that the release measured, for notes on wide intervals.
 
     Raises
     ------
@@ -137,29 +134,33 @@ def ask(imputations: Imputations, query: str, level: float = 0.95,
     need("answers", "a question in SQL")
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, not {shown(level)}")
-    halves = (imputations.halves(i) for i in range(len(imputations)))
-    with _database(imputations.schema, halves) as connection:
-        question = parsed(connection, query, imputations.schema.table_names)
+    with _database(imputations.schema) as connection:
+        question = parsed(connection.cursor(), query, imputations.schema.table_names)
+        # A question that names no column counts rows.
+        used = question.used or imputations.schema.names[:1]
+        for i in range(len(imputations)):
+            _fill(connection, i, imputations.halves(i, used), used)
         whole, parts = _results(connection, question, imputations)
     groups = list(dict.fromkeys(key for found in whole for key in found))
     if len(groups) > MOST_GROUPS:
         raise InputError(f"the query has more than {MOST_GROUPS:,} groups; group by something coarser, such as "
                          "age // 10")
-    return _answer(imputations, question, groups, whole, parts, level, measured)
+    return _answer(imputations, question, groups, whole, parts, level)
 
 
 def check_query(schema: Schema, query: str) -> None:
     """Raise the errors with which :func:`ask` refuses a query, before there are imputations."""
     need("answers", "a question in SQL")
     one = schema.completed(schema.decode(np.zeros((1, schema.domain.d))))
-    with _database(schema, [(one, one)]) as connection:
-        question = parsed(connection, query, schema.table_names)
+    with _database(schema) as connection:
+        question = parsed(connection.cursor(), query, schema.table_names)
+        _fill(connection, 0, (one, one), question.used or schema.names[:1])
         _found(connection, statement_of(connection, question, 1.0).replace(MARK, "t0"), question)
 
 
 @contextmanager
-def _database(schema: Schema, tables: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[Any]:
-    """Yield a closed database in memory with the halves of each table, as tables that only this module names."""
+def _database(schema: Schema) -> Iterator[Any]:
+    """Yield a closed database in memory, without tables."""
     import duckdb
 
     names = schema.table_names
@@ -167,17 +168,20 @@ def _database(schema: Schema, tables: Iterable[tuple[dict[str, Any], dict[str, A
         raise InputError("two columns have names that differ by capital letters alone, which SQL does not tell apart")
     connection = duckdb.connect(":memory:", config=dict(CLOSED))
     try:
-        for i, halves in enumerate(tables):
-            for half, held in enumerate(halves):
-                connection.register("arrow", like("pyarrow", tuple(held), list(held.values())))
-                connection.execute(f"create table t{i}_{half} as select * from arrow")
-                connection.unregister("arrow")
-            connection.execute(f"create view t{i} as select * from t{i}_0 union all select * from t{i}_1")
         connection.execute("set threads = 1")
         connection.execute("set lock_configuration = true")
         yield connection
     finally:
         connection.close()
+
+
+def _fill(connection: Any, i: int, halves: tuple[dict[str, Any], dict[str, Any]], names: Sequence[str]) -> None:
+    """Add the columns with these names of the halves of a table, as tables that only this module names."""
+    for half, held in enumerate(halves):
+        connection.register("arrow", like("pyarrow", tuple(names), [held[name] for name in names]))
+        connection.execute(f"create table t{i}_{half} as select * from arrow")
+        connection.unregister("arrow")
+    connection.execute(f"create view t{i} as select * from t{i}_0 union all select * from t{i}_1")
 
 
 Found = dict[tuple[Any, ...], tuple[Any, ...]]
@@ -210,7 +214,7 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
 
 
 def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
-            halves: list[list[Found]], level: float, measured: Sequence[Sequence[str]]) -> Answer:
+            halves: list[list[Found]], level: float) -> Answer:
     own = [(name, growing) for name, growing, key in zip(question.names, question.growing, question.keys, strict=True)
            if not key]
     held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, _ in own}
@@ -240,7 +244,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
                   {name: found[kept] for name, found in tables.items()}, len(imputations), level, covers)
-    return replace(made, notes=tuple(_notes(made, question, measured)))
+    return replace(made, notes=tuple(_notes(made, question, imputations.measured)))
 
 
 def _number(name: str, values: tuple[Any, ...] | None, place: int, growing: bool) -> float:

@@ -1,0 +1,254 @@
+"""The drawing of imputations: what the exact numbers may have been, and tables that are fitted to them.
+
+Each table is fitted anew to measured functions and smooth functions whose means were drawn from what is known after the
+release (:mod:`trigmech.inference.posterior`), as two halves that are fitted independently of each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._parallel import in_order
+from trigmech._validate import check_integers
+from trigmech.distribution import systematic
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.inference.imputations import Imputations, Progress
+from trigmech.inference.posterior import Posterior, rows_looked_at
+from trigmech.inference.weighted import WeightedTable
+from trigmech.measurement.released import Release
+from trigmech.mechanisms.rehearsal import rehearsed
+from trigmech.queries.joint import Marginal
+from trigmech.reconstruction.constrained import ConstrainedRows
+from trigmech.reconstruction.copula import Copula
+from trigmech.reconstruction.rows import RowObjective, independent_rows
+from trigmech.reconstruction.tables import LEAST, Targets
+from trigmech.schema.schema import Schema
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+# A fit may be wrong like a sample of n over this many rows in functions that are not smooth, more if a rehearsal shows
+# it; and rehearsals see less than the truth.
+AT_LEAST, MORE = 4.0, 2.5
+# Rows of a half: at least and at most.
+FEWEST, MOST = 512, 4_096
+# Newton's steps, and the weight of the square of theta.
+NEWTON, STIFF = 40, 1e-3
+# Parts of equal mass in which a column's frequencies are drawn.
+BINS = 16
+# Rounds of calibration, and how far a weight changes in one at most.
+RAKED, RATIO = 3, (0.5, 2.0)
+
+
+def imputed(release: Release, points: Array, schema: Schema, count: int, population: bool, rng: np.random.Generator,
+            progress: Progress | None = None) -> Imputations:
+    """Return imputations of a release of tables.
+
+    Parameters
+    ----------
+    release : Release
+    points : ndarray (m, D)
+        Rows that were fitted to it.
+    schema : Schema
+    count : int
+        How many tables, at least 2.
+    population : bool
+    rng : numpy.random.Generator
+    progress : callable, optional
+        Called with the name of a step, the finished amount and the total.
+
+    Notes
+    -----
+    Privacy: post-processing. Cost: a fit of the release of some thousand rows for each table, on all threads.
+    """
+    check_integers(2, m=count)
+    release = release.described(schema)
+    constrained = ConstrainedRows(schema, release.columns, release.closer)
+    release = constrained.of(release)
+    points = rows_looked_at(release, points, rng)
+    posterior = Posterior(release, points, rehearsed_white(release, points, rng))
+    drawn = posterior.drawn(count, rng, population)
+    fits = _Fits(release, constrained, posterior, drawn)
+    half = int(np.clip(release.n // 2, FEWEST, MOST))
+    rngs = rng.spawn(2 * count)
+
+    def one(start: int, stop: int) -> list[Array]:
+        return fits.halves(start, half, rngs[2 * start : 2 * stop])
+
+    made = []
+    for each in in_order(one, count, 1):
+        made.append(each)
+        if progress is not None:
+            progress("imputations", len(made), count)
+    measured = tuple(tuple(schema.names[j] for j in each.query.columns) for each in release.measurements
+                     if isinstance(each.query, Marginal))
+    return Imputations(schema, release.n, np.array(made), posterior.white, population,
+                       measured)
+
+
+def weighted(release: Release, points: Array, schema: Schema, rng: np.random.Generator) -> WeightedTable:
+    """Return the fitted rows with the weights that the release tells; parameters as for :func:`imputed`."""
+    release = ConstrainedRows(schema, release.columns, release.closer).of(release.described(schema))
+    points = rows_looked_at(release, points, rng)
+    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, points, rng)))
+
+
+def rehearsed_white(release: Release, points: Array, rng: np.random.Generator) -> float:
+    """Return the variance of a function of mean square 1 that is not smooth, as a rehearsal shows it."""
+    chosen = points[rng.choice(len(points), min(len(points), 2 * MOST), replace=False)]
+    again = rehearsed(release, chosen, rng)
+    found = []
+    for table in release.tables:
+        mine, theirs = table.query.means(chosen), table.query.means(again)
+        middle = 0.5 * (mine + theirs)
+        held = middle > 0.0
+        found.append(float((np.square(mine - theirs)[held] / middle[held]).sum()) / max(int(held.sum()) - 1, 1))
+    return max(AT_LEAST / release.n, MORE * float(np.mean(found)) if found else 0.0)
+
+
+class _Fits:
+    """Fits halves of tables to drawn weights of the fitted rows."""
+
+    def __init__(self, release: Release, constrained: ConstrainedRows, posterior: Posterior, drawn: Array) -> None:
+        self._release, self._constrained, self._smooth = release, constrained, posterior.smooth
+        self._targets = Targets(release)
+        codes, smooth = posterior.codes, posterior.smooth
+        places = [np.ravel_multi_index([cells[codes[:, j]] for j, cells in zip(pair.columns, pair.maps, strict=True)],
+                                       pair.table.shape) for pair in self._targets.pairs]
+        self._tables = [np.column_stack([np.bincount(place, w, pair.table.size).astype(np.float64) for w in drawn.T])
+                        for place, pair in zip(places, self._targets.pairs, strict=True)]
+        self._spreads = [table.std(axis=1) for table in self._tables]
+        self._triples = [np.column_stack([each.query.counted(codes[:, list(each.query.columns)], w).ravel()
+                                          for w in drawn.T]) for each in release.triples]
+        # Columns follow the drawn frequencies of some parts of them, too.
+        parts = [np.eye(BINS)[_parts(column)][:, 1:] for column in release.columns]
+        self._shapes = [np.column_stack([values, own]) for values, own in zip(smooth.features, parts, strict=True)]
+        self._moments = [values[own].T @ drawn for values, own in zip(self._shapes, codes.T, strict=True)]
+        means = smooth.evaluate(codes).T @ drawn
+        ends = np.cumsum([values.shape[1] for values in smooth.features])
+        *self._single, self._products = np.split(means, ends)
+
+    def halves(self, i: int, count: int, rngs: Sequence[np.random.Generator]) -> list[Array]:
+        """Return points (count, D) that have what the i-th weights say, for each generator."""
+        columns = [replace(column, mass=tilted(column.mass, values, moments[:, i]))
+                   for column, values, moments in zip(self._release.columns, self._shapes, self._moments, strict=True)]
+        copula = Copula.by_products(columns, self._smooth, self._products[:, i])
+        objective = self._objective(columns, i, count)
+        return [self._half(columns, copula, objective, i, count, rng) for rng in rngs]
+
+    def _half(self, columns: list[ReleasedColumn], copula: Copula, objective: RowObjective, i: int, count: int,
+              rng: np.random.Generator) -> Array:
+        rows = independent_rows([column.mass for column in columns], count, rng)
+        copula.arrange(rows, rng)
+        self._constrained.repair(rows, rng)
+        fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
+        if len(self._products):
+            copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
+        return self._constrained.placed(self._raked(fitted.rows, i, rng), self._release.domain.d, rng)
+
+    def _objective(self, columns: list[ReleasedColumn], i: int, count: int) -> RowObjective:
+        """Return what is asked of rows that have the i-th weights' tables, products and means."""
+        release, targets, least = self._release, self._targets, LEAST / count
+        own = targets.beside(columns, [table[:, i].reshape(pair.table.shape)
+                                       for table, pair in zip(self._tables, targets.pairs, strict=True)],
+                             [np.maximum(spread, least).reshape(pair.table.shape)
+                              for spread, pair in zip(self._spreads, targets.pairs, strict=True)])
+        objective = own.objective(count, self._smooth.features)
+        if not own.pairs:
+            for j, column in enumerate(columns):
+                objective.frequencies(j, column.mass, 1.0 / max(column.deviation, least) ** 2)
+        for each, table in zip(release.triples, self._triples, strict=True):
+            maps = [objective.map(j, cells) for j, cells in zip(each.query.columns, each.query.maps, strict=True)]
+            objective.table(maps, table[:, i].reshape(each.query.shape),
+                            (1.0 / np.maximum(table.std(axis=1), least) ** 2).reshape(each.query.shape))
+        self._ask_smooth(objective, i, least)
+        self._constrained.ask(objective)
+        return objective
+
+    def _ask_smooth(self, objective: RowObjective, i: int, least: float) -> None:
+        """Ask for the means of the smooth functions, but for products of powers, which no rows may have."""
+        for j, moments in enumerate(self._single):
+            own = np.arange(len(moments))[:, None]
+            objective.products(np.full_like(own, j), own, moments[:, i],
+                               1.0 / np.maximum(moments.std(axis=1), least) ** 2)
+        kept, factors = self._kept, self._smooth.factors
+        if kept.any():
+            objective.products(factors[kept, :2], factors[kept, 2:], self._products[kept, i],
+                               1.0 / np.maximum(self._products[kept].std(axis=1), least) ** 2)
+
+    @cached_property
+    def _kept(self) -> NDArray[np.bool_]:
+        """Which products (K,) are asked for."""
+        return self._smooth.deviations[self._smooth.size - len(self._products) :] == 1.0
+
+    def _raked(self, rows: Codes, i: int, rng: np.random.Generator) -> Codes:
+        """Return rows among these (count, d), some of them twice, that have the means of the smooth functions.
+
+        The descent ends when most of what is asked for is met, and these few are what users look at.
+        """
+        chosen = np.concatenate([np.ones(self._smooth.size - len(self._products), dtype=np.bool_), self._kept])
+        goals = np.concatenate([*self._single, self._products])[chosen]
+        values = self._smooth.evaluate(rows)[:, chosen]
+        w = np.full(len(rows), 1.0 / len(rows))
+        for _ in range(RAKED):
+            means = w @ values
+            spread = values - means
+            gram = (spread * w[:, None]).T @ spread + np.diag(np.square(goals.std(axis=1)) + STIFF)
+            w *= np.clip(1.0 + spread @ np.linalg.solve(gram, goals[:, i] - means), *RATIO)
+            w /= w.sum()
+        return rows[rng.permutation(systematic(w, len(rows), rng))]
+
+
+def _parts(column: ReleasedColumn) -> NDArray[np.int64]:
+    """Return the part (size,) of the positions that each is in: the most frequent categories, or parts of equal mass.
+
+    Special values of a number are a part together.
+    """
+    k, mass = len(column.partition.indicators), column.mass
+    if column.partition.value is None:
+        place = np.argsort(np.argsort(-mass, kind="stable"), kind="stable")
+        return np.minimum(place, BINS - 1)
+    below = np.cumsum(mass[k:]) - 0.5 * mass[k:]
+    total = max(float(mass[k:].sum()), np.finfo(float).tiny)
+    inside = np.minimum((below / total * (BINS - 1)).astype(np.int64), BINS - 2)
+    return np.concatenate([np.full(k, BINS - 1), inside])
+
+
+def tilted(mass: Array, values: Array, moments: Array) -> Array:
+    """Return the probabilities (size,) nearest to the given ones that have these means (q,) of functions (size, q).
+
+    They are proportional to mass * exp(values @ theta), by Newton's method on the dual. Means that no probabilities
+    have are met as well as a theta of moderate size allows.
+    """
+    theta, total = np.zeros(values.shape[1]), max(float(mass.sum()), np.finfo(float).tiny)
+    moments = np.clip(moments, values.min(axis=0), values.max(axis=0))
+    with np.errstate(divide="ignore"):
+        log = np.log(mass / total)
+
+    def made(theta: Array) -> tuple[Array, float]:
+        exponent = log + values @ theta
+        top = float(exponent.max())
+        raised = np.exp(exponent - top)
+        whole = float(raised.sum())
+        return raised / whole, top + float(np.log(whole)) - float(theta @ moments) + 0.5 * STIFF * float(theta @ theta)
+
+    p, value = made(theta)
+    for _ in range(NEWTON):
+        mean = p @ values
+        slope = mean - moments + STIFF * theta
+        curvature = (values * p[:, None]).T @ values - np.outer(mean, mean) + STIFF * np.eye(len(theta))
+        step, size = np.linalg.solve(curvature, slope), 1.0
+        if float(slope @ step) < 1e-12:
+            break
+        while size > 1e-6:
+            trial, further = made(theta - size * step)
+            if further <= value - 0.25 * size * float(slope @ step):
+                break
+            size *= 0.5
+        else:
+            break
+        theta, p, value = theta - size * step, trial, further
+    return p
