@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
-from trigmech.reconstruction import columns, densities
+from trigmech.reconstruction import densities
 from trigmech.reconstruction.columns import LARGEST_PLACE, distribution_of
 from trigmech.reconstruction.densities import smooth_density
 
@@ -16,15 +15,13 @@ def directly(values, noise, cumulative):
     count = len(values)
     factor = prefix_sums.factor(count) if cumulative else np.eye(count)
     library = densities._library(count, cumulative)
-    # One deviation of the beta distributions has all their means; the last two shapes are the skewed ones.
-    bells = len(library.kinds[1].bases) - 2
-    others = [(1.0 - densities.SKEWED) / bells] * bells + [densities.SKEWED / 2.0] * 2
-    grids = ((densities.DECAYS_OF_EVEN, densities.VARIANCES_OF_EVEN, [densities.EVEN]),
-             (densities.DECAYS, densities.VARIANCES, [(1.0 - densities.EVEN) * each for each in others]))
+    grids = ((densities.DECAYS_OF_EVEN, densities.VARIANCES_OF_EVEN, densities.EVEN),
+             (densities.DECAYS, densities.VARIANCES, 1.0 - densities.EVEN))
     logs, means = [], []
-    for models, (decays, variances, shares) in zip(library.kinds, grids, strict=True):
-        for base, cosines, share in zip(models.bases, models.cosines, shares, strict=True):
-            k, each = np.arange(1.0, cosines.shape[1] + 1.0), np.log(share / (len(decays) * len(variances)))
+    for models, (decays, variances, share) in zip(library.kinds, grids, strict=True):
+        each = np.log(share / (len(models.bases) * len(decays) * len(variances)))
+        for base, cosines in zip(models.bases, models.cosines, strict=True):
+            k = np.arange(1.0, cosines.shape[1] + 1.0)
             for decay in decays:
                 for variance in variances:
                     shape = models.spread @ cosines
@@ -42,10 +39,10 @@ def directly(values, noise, cumulative):
 @pytest.mark.parametrize("cumulative", [True, False])
 def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypatch):
     # Few shapes, so that the direct way ends.
-    monkeypatch.setattr(densities, "STEP", 3.0)
-    monkeypatch.setattr(densities, "DEVIATIONS", (0.13,))
-    monkeypatch.setattr(densities, "MEDIANS", np.array([0.1]))
-    monkeypatch.setattr(densities, "LOG_DEVIATIONS", np.array([0.6]))
+    monkeypatch.setattr(densities, "MEANS", np.array([0.3]))
+    monkeypatch.setattr(densities, "DEVIATIONS", np.array([0.13]))
+    monkeypatch.setattr(densities, "MEDIANS", (0.1,))
+    monkeypatch.setattr(densities, "LOG_DEVIATIONS", (0.6,))
     monkeypatch.setattr(densities, "MOST_ATOMS", 0)
     for cached in (densities._library, densities._shapes):
         cached.cache_clear()
@@ -67,9 +64,8 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
 
 
 def test_shapes_are_distributions_and_their_cosines_are_orthonormal_under_them():
-    bases, cosines, probabilities = densities._shapes(128)
+    bases, cosines = densities._shapes(128)
     assert (bases >= 0.0).all()
-    assert probabilities.sum() == pytest.approx(1.0 - densities.EVEN)
     np.testing.assert_allclose(bases.sum(axis=1), 1.0)
     np.testing.assert_allclose(cosines.sum(axis=1), 0.0, atol=1e-9)
     # Where a base fills many intervals, sums over these are nearly integrals.
@@ -78,42 +74,6 @@ def test_shapes_are_distributions_and_their_cosines_are_orthonormal_under_them()
     for b in wide:
         gram = cosines[b, :, :6].T @ (cosines[b, :, :6] / np.maximum(bases[b], 1e-12)[:, None])
         np.testing.assert_allclose(gram, np.eye(6), atol=0.05)
-
-
-def test_each_deviation_is_as_probable_as_each_other_and_bells_lie_as_close_as_they_are_narrow():
-    bases, _, probabilities = densities._shapes(128)
-    middle = (np.arange(128) + 0.5) / 128
-    means = bases @ middle
-    deviations = np.sqrt(np.maximum(bases @ middle**2 - means**2, 0.0))
-    skewed = 2 * len(densities.MEDIANS) * len(densities.LOG_DEVIATIONS)
-    assert probabilities[-skewed:].sum() == pytest.approx((1.0 - densities.EVEN) * densities.SKEWED)
-    starts = [0, *(np.flatnonzero(np.diff(probabilities[:-skewed])) + 1).tolist(), len(bases) - skewed]
-    assert len(starts) == len(densities.DEVIATIONS) + 1
-    for deviation, start, stop in zip(densities.DEVIATIONS, starts, starts[1:], strict=False):
-        assert probabilities[start:stop].sum() == pytest.approx(
-            (1.0 - densities.EVEN) * (1.0 - densities.SKEWED) / len(densities.DEVIATIONS))
-        alone = slice(start, stop, len(densities.PARTS_OF_WIDER))
-        np.testing.assert_allclose(deviations[alone], deviation, rtol=0.05)
-        assert np.diff(means[alone]).max() <= densities.STEP * deviation * 1.01
-
-
-@pytest.mark.parametrize(("place", "deviation"), [(0.5, 0.04), (0.357, 0.0395), (0.5, 0.08), (0.7, 0.05)])
-def test_standard_deviations_of_bells_in_wide_bounds_are_right(place, deviation):
-    # Bounds of 6 to 15 deviations, as people give them; each release's noise is that of 5,000 rows at epsilon 1.
-    partition = Partition((), 0, even_edges(None, 64))
-    edges = np.linspace(0.0, 1.0, 65)
-    truth = np.diff(ndtr((edges - place) / deviation))
-    truth /= truth.sum()
-    found = []
-    for seed in range(24):
-        values = prefix_sums.factor(64) @ truth + 0.006 * np.random.default_rng([5, seed]).normal(size=64)
-        made = distribution_of(partition, values, 0.006, True)
-        own = (made.partition.edges + 1.0) / 2.0
-        middle, width = (own[1:] + own[:-1]) / 2.0, np.diff(own)
-        found.append(0.5 * np.log(made.mass @ ((middle - made.mass @ middle) ** 2 + width**2 / 12.0)))
-    error = np.array(found) - np.log(deviation)
-    assert abs(error.mean()) < 0.0505
-    assert np.sqrt((error**2).mean()) < 0.0545
 
 
 def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
@@ -133,20 +93,6 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
         if atoms:
             assert more.atoms.tolist() == atoms
             assert more.masses[0] == pytest.approx(0.3, abs=0.05)
-
-
-@pytest.mark.parametrize("place", [5, 8, 20, 40, 50])
-def test_a_heavy_interval_is_found_beside_whatever_base_would_explain_it(place):
-    # A narrow base at the atom, or a wide one with a bump, is the most probable model without an atom.
-    x = np.linspace(-1.0, 1.0, 64)
-    truth = np.exp(-8.0 * (x - 0.1) ** 2)
-    truth *= 0.7 / truth.sum()
-    truth[place] += 0.3
-    for seed in range(3):
-        values = prefix_sums.factor(64) @ truth + 0.01 * np.random.default_rng([3, seed]).normal(size=64)
-        found = densities._explained(densities._library(64, True), values, 0.01, np.zeros(0, dtype=np.int64))
-        assert densities._with_another_atom(found).atoms.tolist() == [place]
-        assert np.abs(smooth_density(values, 0.01, 1.0, True)[0] - truth).sum() < 0.1
 
 
 def test_noise_of_smooth_columns_is_no_atom():
@@ -216,16 +162,9 @@ def test_light_neighbours_are_one_position_and_empty_ends_are_their_own():
     column = distribution_of(Partition((), 0, even_edges(None, 256)), values, noise, True)
     assert column.mass[0] < 1e-4
     assert column.mass[-1] < 1e-4
-    # Each holds what can be told from noise, or is a single interval of much, but for the last before a light tail.
-    light = 0.5 * min(noise, LARGEST_PLACE)
-    beside = np.minimum(np.cumsum(column.mass), np.cumsum(column.mass[::-1])[::-1])
-    assert np.sort(column.mass[beside > 1.5 * light])[2] >= light - 1e-9
-    # A light tail is cut by halves of the mass that is left, not at each interval, and its density falls.
-    for mass, edges in ((column.mass, column.partition.edges), (column.mass[::-1], -column.partition.edges[::-1])):
-        tail = slice(1, int(np.searchsorted(np.cumsum(mass), light)))
-        density = mass[tail] / np.diff(edges)[tail]
-        assert 3 <= len(density) <= columns.HALVES
-        assert density[-1] > 3.0 * density[0]
+    inner = column.mass[1:-1]
+    # Each holds what can be told from noise, or is a single interval of much, but for the last before an end.
+    assert np.sort(inner)[2] >= 0.5 * min(noise, LARGEST_PLACE) - 1e-9
     assert len(column.mass) < 200
     spread = np.sqrt(column.mass @ (column.partition.centres**2))
     assert spread == pytest.approx(0.08, rel=0.1)

@@ -39,8 +39,7 @@ class Problem:
         m, found = len(rows), []
         for j, target, weight in self.frequencies:
             counts = Counter(rows[:, j].tolist())
-            weights = np.broadcast_to(weight, target.shape)
-            found += [(weights[b], counts[b] - m * target[b]) for b in range(self.sizes[j])]
+            found += [(weight, counts[b] - m * target[b]) for b in range(self.sizes[j])]
         for maps, target, weight in self.tables:
             counts = Counter(tuple(self.maps[k][1][row[self.maps[k][0]]] for k in maps) for row in rows.tolist())
             each_weight = np.broadcast_to(weight, target.shape)
@@ -88,9 +87,8 @@ def problem_of(rng, kinds, whole, d=3):
     made = Problem(sizes, [numbers_of(rng, (size, int(rng.integers(1, 4))), whole) for size in sizes])
     weights = [0.25, 1.0, 4.0]
     if "frequencies" in kinds:
-        # Every second column has a weight for each position.
-        made.frequencies = [(j, numbers_of(rng, sizes[j], whole), rng.choice(weights, sizes[j] if j % 2 else None))
-                            for j in range(d) if rng.random() < 0.7]
+        made.frequencies = [(j, numbers_of(rng, sizes[j], whole), rng.choice(weights)) for j in range(d)
+                            if rng.random() < 0.7]
     if "tables" in kinds:
         # Several maps of a column, in any order, and cells that no position has.
         made.maps = [(j, rng.integers(max(1, sizes[j] - 1), size=sizes[j]).tolist())

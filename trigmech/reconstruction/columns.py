@@ -36,8 +36,6 @@ LEAST_DEVIATION = 1e-5
 # noise, and if their densities differ by more than the factor UNLIKE. An end of the range counts as empty if it holds
 # less than the fraction NEXT_TO_EMPTY of this mass.
 LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
-# A light tail is cut so often, each time where half of its mass is left.
-HALVES = 6
 # An interval is a spike if it is SPIKE times denser than those before it, and holds at least 1 / SPIKE of that mass.
 SPIKE = 5.0
 # A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
@@ -192,8 +190,6 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
 
     Neighbours are joined until they hold `LARGEST_PLACE`, or until their mass is above the noise and their densities
     differ. A spike stays alone. A nearly empty end of the range is its own position, so that the tails end before it.
-    Beside it, a tail that is below the noise is cut where half, a quarter and so on of its mass is left, because an
-    even tail would be wider.
     """
     below = np.concatenate([[0.0], np.cumsum(each)])
     total = below[-1]
@@ -209,9 +205,7 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
             cuts.append(i)
             start = i
         alone = spike
-    tails = light * 0.5 ** np.arange(HALVES)
-    falling = np.clip(np.searchsorted(below, np.concatenate([tails, total - tails])), first, last)
-    ends = np.unique([*cuts, *falling.tolist(), last, len(each)])
+    ends = np.unique([*cuts, last, len(each)])
     return measured[ends], np.diff(below[ends])
 
 

@@ -60,10 +60,9 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
                         gain[k, b] = np.inf
             tried = score[:size]
             near = histogram[start : start + size]
-            own_weights = frequency_weights[start : start + size]
-            leaving = own_weights[x] * (1.0 - 2.0 * near[x])
+            w, leaving = 2.0 * frequency_weights[j], 1.0 - histogram[start + x]
             for y in range(size):
-                tried[y] = own_weights[y] * (1.0 + 2.0 * near[y]) + leaving
+                tried[y] = w * (near[y] + leaving)
             for k in range(map_of[j], map_of[j + 1]):
                 cell_of = cell[k, :size]
                 for y in range(size):
@@ -198,9 +197,8 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
             change = 0.0
             for j in members:
                 if offered[j] != row[j]:
-                    a, b = first[j] + row[j], first[j] + offered[j]
-                    change += (objective.frequency_weights[b] * (1.0 + 2.0 * histogram[b])
-                               + objective.frequency_weights[a] * (1.0 - 2.0 * histogram[a]))
+                    change += 2.0 * objective.frequency_weights[j] * (
+                        histogram[first[j] + offered[j]] - histogram[first[j] + row[j]] + 1.0)
             for s in range(len(tables)):
                 a, t = held[s], tables[s]
                 b = _cell(objective.tables, t, offered, objective.cell)

@@ -78,7 +78,7 @@ class RowObjective:
         self._feature = np.zeros((max(int(self._features.max(initial=0)), 1), int(self._first[-1])))
         for j, values in enumerate(given):
             self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
-        self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(int(self._first[-1]))
+        self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(self.d)
         self._maps: list[tuple[int, Integers]] = []
         self._tables: list[tuple[tuple[int, ...], Array, Array]] = []
         self._products: list[tuple[Integers, Integers, Array, Array]] = []
@@ -86,10 +86,10 @@ class RowObjective:
         self._together: list[tuple[int, ...]] = []
         self._sparse: list[int] = []
 
-    def frequencies(self, column: int, target: Array, weight: float | Array) -> None:
-        """Add a column's frequencies (size,) as targets. The weight is one number, or one for each position."""
+    def frequencies(self, column: int, target: Array, weight: float) -> None:
+        """Add a column's frequencies (size,) as targets."""
         self._frequencies[self._first[column] : self._first[column + 1]] = target
-        self._frequency_weights[self._first[column] : self._first[column + 1]] = weight
+        self._frequency_weights[column] = weight
 
     def map(self, column: int, cells: Integers) -> int:
         """Add a map (size,) from a column's positions to cells 0, 1, ..., and return its number."""
@@ -186,7 +186,7 @@ class CompiledObjective:
     def size(self) -> int:
         """The number of functions with a weight."""
         arrays = self._arrays
-        return int((arrays.frequency_weights > 0).sum() + (arrays.table_weights > 0).sum()
+        return int(self.sizes[arrays.frequency_weights > 0].sum() + (arrays.table_weights > 0).sum()
                    + (arrays.products.weights > 0).sum())
 
     def residuals(self, rows: Codes) -> Residuals:
@@ -207,7 +207,7 @@ class CompiledObjective:
     def value(self, residuals: Residuals, m: int) -> float:
         """Return the objective of m rows with these residuals."""
         arrays = self._arrays
-        return float(arrays.frequency_weights @ residuals.frequencies**2
+        return float(np.repeat(arrays.frequency_weights, self.sizes) @ residuals.frequencies**2
                      + arrays.table_weights @ residuals.tables**2
                      + arrays.products.weights @ residuals.products**2) / m**2
 

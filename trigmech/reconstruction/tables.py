@@ -28,9 +28,6 @@ Array = NDArray[np.float64]
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 # An interval that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
 EMPTY, FROM_EMPTY = 0.05, 2.0
-# The deviation of a column's position is at most its mass, or LIGHT rows if it has fewer. Otherwise rows would leave
-# the places where tables and products want fewer, and gather far out, where there are hardly any to begin with.
-LIGHT = 3.0
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
 
@@ -309,13 +306,11 @@ class Targets:
             for j, column in enumerate(columns):
                 own = noise[(held == j).any(axis=1)]
                 firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
-                # A light position is known better than the noise says: its mass is not below 0, and it is no larger.
-                light = np.maximum(column.mass, LIGHT / count)
-                own = np.minimum(own, np.minimum(max(column.deviation, least), light)[:, None])
+                own = np.minimum(own, max(column.deviation, least))
                 # A row in an empty interval is worse than one more row elsewhere, so it costs more.
                 k, wanted = len(column.partition.indicators), column.mass.copy()
                 wanted[k:][count * wanted[k:] < EMPTY] -= FROM_EMPTY / count
-                asked.frequencies(j, wanted, (firmness / own**2).sum(axis=1))
+                asked.frequencies(j, wanted, float((firmness / own**2).sum()))
         if measured is not None and by_products:
             weight = 1.0 / max(measured.deviation, least) ** 2
             factors = measured.query.factors
