@@ -344,7 +344,7 @@ def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic
     assert all(0.0 <= value < 0.6 for figures in found.values() for value in figures.values())
     given = {}
 
-    def write(made, path, against, figures, progress, limits):
+    def write(made, path, against, figures, progress, limits, held_out):
         progress("drawing columns", 1, 4)
         given.update(against=against, figures=figures)
         return path

@@ -13,7 +13,6 @@ from trigmech.cli.files import check_outputs
 from trigmech.cli.options import Json, Saved, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
-from trigmech.storage.facts import facts_of
 
 Count = Annotated[int, typer.Option(min=2, help="How many imputed tables are made.")]
 Population = Annotated[bool | None, typer.Option(
@@ -91,6 +90,8 @@ def _imputed(saved: Path, path: Path | None, count: int, population: bool | None
     would take longer than most questions.
     """
     if path is not None and path.exists() and path.stat().st_size:
+        from trigmech.storage.facts import facts_of
+
         held = tm.Imputations.load(path)
         if facts_of(saved) != (held.schema, held.n):
             raise InputError(f"the imputations in {str(path)!r} are not of this release; name another file")

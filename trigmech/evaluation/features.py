@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trigmech.evaluation.measures import column_scores, correlation_differences, group_differences, pair_scores
 from trigmech.evaluation.plausible import plausible_column
-from trigmech.evaluation.sides import Coding, Side
+from trigmech.evaluation.sides import Coding, Side, unit_of
 from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import Pair, Targets
@@ -201,6 +201,7 @@ def hidden(noise: float | Array) -> Any:
 
 
 def _standardised(values: Array) -> Array:
+    values = values / unit_of(values)
     known = values[~np.isnan(values)]
     deviation = float(known.std()) if len(known) else 0.0
     return (values - (known.mean() if len(known) else 0.0)) / (deviation if deviation > 0.0 else 1.0)

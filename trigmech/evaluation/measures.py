@@ -22,7 +22,7 @@ import itertools
 import numpy as np
 
 from trigmech.evaluation.distances import distribution_difference, total_variation
-from trigmech.evaluation.sides import Array, Codes, Coding, Side
+from trigmech.evaluation.sides import Array, Codes, Coding, Side, unit_of
 from trigmech.functions.ranks import ranks
 
 # Groups with fewer rows are mostly chance. A group without synthetic rows counts as this error, in deviations.
@@ -109,7 +109,7 @@ def _standard(values: Array, ranked: bool) -> Array:
     """Return values with mean 0 and length 1, or zeros if they are constant."""
     if not len(values):
         return values
-    values = ranks(values) if ranked else values
+    values = ranks(values) if ranked else values / unit_of(values)
     apart = values - values.mean()
     length = float(np.sqrt(np.square(apart).sum()))
     # Rounding leaves something where all values are the same.

@@ -1,6 +1,6 @@
 """NON-PRIVATE. A true table and a synthetic one in the same numbers and cells, for measures that compare them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ Codes = NDArray[np.int64]
 # A column of numbers with at most so many different values has a cell for each; others are cut at the true table's
 # deciles, as NIST's score cuts at quantiles of the truth.
 MOST_VALUES, DECILES = 20, np.linspace(0.1, 0.9, 9)
+# Larger numbers are taken in larger units, because their squares would overflow.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +75,8 @@ class Coding:
             else:
                 edges.append(_edges(known))
                 outcome = known
-                centres.append(float(known.mean()) if len(known) else 0.0)
-            deviation = float(outcome.std()) if len(outcome) else 0.0
+                centres.append(_in_units(known, np.mean))
+            deviation = _in_units(outcome, np.std)
             scales.append(deviation if deviation > 0.0 else 1.0)
         return cls(tuple(columns), tuple(edges), np.array(centres), np.array(scales),
                    np.array([len(each) + 2 for each in edges]))
@@ -91,10 +93,21 @@ class Coding:
         return Side(values, cells.astype(np.int64), outcomes)
 
 
+def unit_of(values: Array) -> float:
+    """Return 1, or the larger unit in which squares of values do not overflow; NaN counts as 0."""
+    return max(float(np.nan_to_num(np.abs(values)).max(initial=0.0)) / LARGEST, 1.0)
+
+
+def _in_units(values: Array, function: Callable[[Array], Any]) -> float:
+    """Return a function of values whose squares may overflow, such as their mean; 0 without values."""
+    unit = unit_of(values)
+    return float(function(values / unit)) * unit if len(values) else 0.0
+
+
 def _edges(known: Array) -> Array:
     """Return the numbers between cells: a value belongs to the first cell whose upper edge is not below it."""
     different = np.unique(known)
     if len(different) <= MOST_VALUES:
-        return (different[1:] + different[:-1]) / 2.0
+        return different[1:] / 2.0 + different[:-1] / 2.0
     found: Array = np.unique(np.quantile(known, DECILES, method="lower"))
     return found
