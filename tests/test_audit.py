@@ -28,8 +28,8 @@ from trigmech.errors import BudgetError
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise
 
 # Runs of each table: enough for the planted faults, and few enough to be done in seconds. The seeds are fixed.
-RUNS = {"sqrt 2, linf": 4_000, "halved, gaussian": 12_000, "tables, gaussian": 600, "tables, linf": 600}
-# Of which so many show a bound that is not far below epsilon.
+RUNS = {"halved, gaussian": 12_000, "tables, gaussian": 600, "tables, linf": 600}
+# Subjects whose bound is not far below epsilon.
 NEAR = ("laplace", "linf", "TrigI", "own, linf")
 # Hardened noise knows no seed: with this confidence a false alarm has a probability below 1e-9.
 HARDENED_CONFIDENCE = 1.0 - 1e-9
@@ -129,7 +129,7 @@ def test_pure_ratios_are_at_most_what_the_ledger_proves():
                  "tables, closer look, laplace"):
         subject = subject_of(name)
         for which in (0, 1):
-            runs = 4 if name.startswith("tables") else 30
+            runs = 16 if "closer" in name else 50
             ratio, _ = runs_of(subject, which, SimulatedNoise(np.random.default_rng(9)), runs)
             assert np.abs(ratio).max() <= subject.ledger().proved_epsilon + 1e-8
 
@@ -194,7 +194,7 @@ def by_day(names):
 
 @pytest.mark.parametrize("name", by_day(SUBJECTS))
 def test_no_correct_mechanism_is_refuted(name):
-    runs = 1_200 if name in NEAR else 60 if adaptive(subject_of(name)) else 300
+    runs = 1_200 if not adaptive(subject_of(name)) else 60 if "closer" in name else 150
     line = audited(name, "simulated", runs)
     assert not line["refuted"]
     assert line["bound"] <= line["proved"]
@@ -206,14 +206,14 @@ def test_no_correct_mechanism_is_refuted(name):
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "linf of 3", "TrigI", "TrigII, published", "own, linf",
                                   "ImprovedTrigI, L = 2", "tables, both rounds, linf"])
 def test_no_correct_mechanism_is_refuted_with_real_noise(name):
-    line = audited(name, "OpenDP", 40 if adaptive(subject_of(name)) else 150, HARDENED_CONFIDENCE)
+    line = audited(name, "OpenDP", 150, HARDENED_CONFIDENCE)
     assert not line["refuted"]
     assert line["fault"] == ""
 
 
 @pytest.mark.parametrize("name", by_day(name for name in FAULTS if name != "noisy mean, n = 5"))
 def test_every_planted_fault_is_refuted(name):
-    line = audited(name, "simulated", RUNS.get(name, 2_000))
+    line = audited(name, "simulated", RUNS.get(name, 4_000))
     assert line["refuted"]
     assert line["bound"] > line["proved"]
     # The ledger does not see these faults: it would have let them through.

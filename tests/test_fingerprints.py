@@ -69,7 +69,8 @@ def test_other_behaviour_has_another_fingerprint(monkeypatch, mechanism, where, 
 
 
 def test_other_samples_of_the_same_release_have_another_fingerprint(monkeypatch):
-    before = fingerprints.computed(fingerprints.PURE_DEFAULT)
+    before = fingerprints._computed(fingerprints.PURE_DEFAULT)
+    assert fingerprints.alike(before, fingerprints.computed(fingerprints.PURE_DEFAULT))
     monkeypatch.setattr("trigmech.reconstruction.mixing.PARTNERS", 12)
     assert not fingerprints.alike(before, fingerprints._computed(fingerprints.PURE_DEFAULT))
 

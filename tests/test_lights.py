@@ -79,7 +79,7 @@ def test_nine_of_ten_expected_lights_are_no_better_than_those_of_the_true_table(
             total += len(own)
     assert right >= 0.9 * total
     # Lights that are always poor would be right, too.
-    assert same >= 0.7 * total
+    assert same >= 0.73 * total
 
 
 def test_the_page_says_of_how_many_errors_the_bars_held_in_the_committed_results():
@@ -134,7 +134,7 @@ def test_less_budget_has_larger_expected_errors_and_worse_lights(two):
         errors = [np.mean([each.error for each in getattr(found, kind)]) for found in (little, much)]
         assert errors[0] > 1.5 * errors[1]
     assert little.above < much.above
-    assert little.group_rows > 3 * much.group_rows
+    assert little.group_rows > 5 * much.group_rows
     assert little.group_error > 2 * much.group_error
     assert little.regression_loss > much.regression_loss
     places = [sum(LIGHTS.index(light) for light in found.lights_of_pairs().values()) for found in (little, much)]

@@ -41,7 +41,7 @@ def driven(table, columns, budget, folder, mechanism=FEW, noise="near", seed=0, 
     return made
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_runs_are_refused_before_their_charge_or_end_in_a_table(seed, tmp_path):
     run = random_run(seed, moments=seed % 3 == 0)
     made = released(run)

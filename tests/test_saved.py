@@ -508,7 +508,7 @@ class Far:
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "SimulatedNoise", Far)
-    for seed in range(2):
+    for seed in range(4):
         moments = measure(mixed_table(), MIXED, design(300, MIXED, budget, TABLES), np.random.default_rng(seed))
         moments.save(tmp_path / "a.tm")
         assert differences(moments, NoisyMoments.load(tmp_path / "a.tm")) == []
@@ -1109,9 +1109,8 @@ def places(value, where=()):
 def test_any_value_anywhere_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
     refused, whole = 0, pickle.dumps(content)
-    for k, where in enumerate(list(places(content))):
-        # Every third of them, in turn: neighbours are read by the same code.
-        for spoil in (drop(*where), *(put(*where, value=value) for value in HOSTILE[k % 3 :: 3])):
+    for where in list(places(content)):
+        for spoil in (drop(*where), *(put(*where, value=value) for value in HOSTILE)):
             changed = pickle.loads(whole)
             spoil(changed, {})
             try:
@@ -1120,7 +1119,7 @@ def test_any_value_anywhere_is_refused_or_makes_a_release(case):
                 refused += 1
             else:
                 assert math.isfinite(found["fit"].distribution.expect(lambda x: x[:, 0]))
-    assert refused > 100
+    assert refused > 200
 
 
 CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.reshape(-1)[:1], lambda old: old * 0 + 2,
@@ -1132,13 +1131,13 @@ CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.resh
 def test_any_array_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
     refused, whole = 0, pickle.dumps(content)
-    for k, name in enumerate(arrays):
-        for change in CHANGES[k % 2 :: 2]:
+    for name in arrays:
+        for change in CHANGES:
             try:
                 saved._together(pickle.loads(whole), {**arrays, name: change(arrays[name])})
             except InputError:
                 refused += 1
-    assert refused > 2 * len(arrays)
+    assert refused > 5 * len(arrays)
 
 
 def categories(cells):

@@ -45,8 +45,7 @@ class Schema:
         together. Without it each row is a person.
     constraints : iterable of str or Constraint
         Public rules that every synthetic row satisfies, such as ``"age < 15 implies education is missing"``; their
-        grammar is in :mod:`trigmech.schema.constraint_grammar`. Like bounds they come from knowledge of the subject.
-        The rows of the table need not satisfy them.
+        grammar is in :mod:`trigmech.schema.constraint_grammar`. The rows of the table need not satisfy them.
     derived : iterable of Derived, or mapping of str to str, optional
         Columns that follow from these by a public formula, such as ``{"hour": "sched_dep_time // 100"}``. They are not
         measured, so they cost nothing, and every synthetic table has them; see :class:`trigmech.Derived`.
@@ -55,8 +54,7 @@ class Schema:
     ------
     InputError
         If there is no column, an entry is not a Column, or a name (also that of the person) occurs twice; if a
-        constraint does not follow the grammar or does not suit the columns; if no row can satisfy all constraints; or
-        if a formula does not suit its columns, see :class:`trigmech.Derived`.
+        constraint or a formula breaks its grammar or does not suit the columns; if no row can satisfy all constraints.
 
     ``completion`` adds the derived columns to the values of the others.
     """
