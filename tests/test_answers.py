@@ -97,6 +97,12 @@ def test_groups_are_matched_over_tables_and_sorted_as_asked():
         again = ask(imputations(), "select region, avg(age) as a, count(*) as c from release group by 1 "
                                    f"order by {order} limit 2")
         assert again.keys["region"] == ["north", "south"]
+    for place, values in enumerate((found.keys["region"], found.values["a"], found.values["c"]), 1):
+        for order, step in (("", 1), (" desc", -1)):
+            again = ask(imputations(), "select region, avg(age) as a, count(*) as c from release group by region "
+                                       f"order by {place}{order}")
+            assert again.keys["region"] == [region for _, region in sorted(
+                zip(values, found.keys["region"], strict=True))[::step]]
     assert ask(imputations(), "select region r, count(*) from release group by all order by r desc"
                ).keys["r"] == ["west", "south", "north"]
 

@@ -225,6 +225,13 @@ def test_numbers_of_patients_look_like_identifiers_and_a_value_of_many_rows_like
         ("gain", "special"), ("loss", "special")}
 
 
+def test_a_missing_category_does_not_count_as_another_one():
+    schema = tm.Schema([tm.Column("c", kind="categorical", categories=("a", "b"), other="b", missing="keep")])
+    found = tm.check(pd.DataFrame({"c": ["a", None, "x", "b", None, "y"] * 10}), schema)
+    (other,) = [each for each in found.found if each.kind == "other"]
+    assert (other.count, other.lines[:2]) == (20, (3, 6))
+
+
 # Any table is refused as a release refuses it
 
 HOSTILE = ["1", "0.5", " 2 ", "-3", "1e5", "inf", "-Infinity", "nan", "NaN", "", "NA", "?", "null", "true", "FALSE",

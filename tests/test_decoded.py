@@ -161,6 +161,12 @@ def test_a_number_is_never_rounded_to_a_special_value(places, special, transform
         assert (np.abs(found - own) <= (len(special) + 1.0) * 10.0**-places).all()
 
 
+def test_a_number_at_a_special_value_goes_to_its_near_side_where_one_is_free():
+    column = Column("x", 0, 10, special=(0, 5, 7), decimals=1)
+    own = np.array([4.96, 4.999, 5.001, 5.04, 6.98, 7.02, 0.04])
+    np.testing.assert_allclose(decoded(column, own / 5.0 - 1.0), [4.9, 4.9, 5.1, 5.1, 6.9, 7.1, 0.1], atol=1e-9)
+
+
 def test_constraints_bind_on_rounded_numbers():
     columns = [Column("x", 0, 100), Column("y", 0, 50), Column("c", kind="categorical", categories=("a", "b"))]
     rng = np.random.default_rng(0)

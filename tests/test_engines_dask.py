@@ -8,13 +8,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engine_statistics import SECRET, Ending, Failing
-from engine_tables import BASIS, BUDGET, COLUMNS, MECHANISMS, SCHEMA, N, measured, table, written
+from engine_tables import (
+    BASIS,
+    BUDGET,
+    COLUMNS,
+    MECHANISMS,
+    PERSONS,
+    SCHEMA,
+    N,
+    identified,
+    measured,
+    table,
+    written,
+)
 
 import trigmech as tm
 from trigmech.engines import choice
+from trigmech.engines import dask as dask_module
 from trigmech.engines.dask import _as_told, _frame_of
+from trigmech.engines.question import Question
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.ledger_file import LedgerFile
@@ -108,6 +123,15 @@ def test_a_person_counts_once_in_whatever_partitions_her_rows_are(address, tmp_p
     schema = tm.Schema(COLUMNS, person="who")
     alone = measured(whole, tmp_path, schema=schema)
     assert measured(frame(mixed), tmp_path, schema=schema, scheduler=address) == alone
+
+
+def test_a_person_s_rows_of_a_long_partition_are_summed_together(monkeypatch):
+    monkeypatch.setattr(dask_module, "rows_at_once", lambda schema: 2)
+    (whole, persons), asked = identified("int64"), FunctionSums(ChebyshevBasis.graded(1, 6))
+    found = dask_module.answer_of_frame(Question(asked, PERSONS, PERSONS).packed(), whole.to_pandas())
+    exact = PrivateTable(whole, PERSONS).rows(PERSONS).sums(asked)
+    np.testing.assert_array_equal(found.total.limbs, exact.limbs)
+    assert found.n == exact.n == persons
 
 
 def test_the_pieces_of_a_worker_that_died_count_once(address, whole, tmp_path):
