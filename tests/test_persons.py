@@ -97,6 +97,13 @@ def test_any_table_of_the_same_rows_gives_the_same_bits(schema, mechanism, tmp_p
         np.testing.assert_array_equal(means(tmp_path / name, schema, mechanism), expected)
 
 
+def test_an_identifier_is_text_whatever_sign_numbers_have(tmp_path):
+    (tmp_path / "visits.csv").write_text("who;x\n1,5;0,5\n1.5;0,25\n1,5;0,75\n", encoding="utf-8")
+    schema = tm.Schema([tm.Column("x", 0, 1)], person="who")
+    with PrivateTable(TableFile(tmp_path / "visits.csv", delimiter=";", decimal=","), schema) as table:
+        assert table.n == 2
+
+
 @pytest.mark.parametrize("at_once", [1, 7, 10**6])
 def test_all_rows_of_all_blocks_are_dealt_to_the_buckets_once_and_those_of_a_person_together(at_once, tmp_path,
                                                                                              monkeypatch):

@@ -440,6 +440,17 @@ def test_more_than_all_rows_on_special_values_is_brought_to_all_of_them():
     np.testing.assert_allclose(found, [1.0 / 1.6, 0.6 / 1.6, 0.0, 0.0, 0.0, 0.0], atol=1e-12)
 
 
+def test_numbers_that_are_in_no_table_stay_where_they_are():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1.0, 1.0, (200, 3))
+    partitions, maps = [Partition((), j, even_edges(None, 20)) for j in range(3)], (np.arange(20) // 5,) * 2
+    release = SimpleNamespace(tables=[SimpleNamespace(query=Marginal((0, 2), (partitions[0], partitions[2]), maps))],
+                              products=None, columns=[SimpleNamespace(partition=own) for own in partitions])
+    codes, was = all_codes(partitions, points), points.copy()
+    plausible._go_on_within_cells(points, codes, release, rng)
+    assert [bool((points[:, j] == was[:, j]).all()) for j in range(3)] == [False, True, False]
+
+
 def test_numbers_within_cells_are_in_the_order_of_their_regression_and_its_residual():
     rng, n = np.random.default_rng(0), 300
     values = rng.multivariate_normal((0.0, 0.0, 0.0), ((1.0, 0.7, 0.2), (0.7, 1.0, 0.1), (0.2, 0.1, 1.0)), n)
