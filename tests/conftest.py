@@ -15,6 +15,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -101,6 +102,30 @@ def pytest_timeout_set_timer(item, settings):
 
 def pytest_timeout_cancel_timer(item):
     faulthandler.cancel_dump_traceback_later()
+
+
+def once(function):
+    """Return the same function, which remembers what it returned for what it was given."""
+    made = {}
+
+    def remembering(*given, **named):
+        key = pickle.dumps((given, named))
+        if key not in made:
+            made[key] = function(*given, **named)
+        return made[key]
+
+    return remembering
+
+
+@pytest.fixture(scope="module")
+def planned_once():
+    """The search for the moments that a public number of rows, domain and budget should have is made once for each."""
+    from trigmech.mechanisms import moment
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("plan_moments", "plan_mixed"):
+            patch.setattr(moment, name, once(getattr(moment, name)))
+        yield
 
 
 @pytest.fixture
