@@ -9,12 +9,16 @@ failure and tries again, are ended with their process, which a timer of Python's
 With it goes what fixtures started; pytest-xdist reports the test and goes on in a new process.
 """
 
+import contextlib
 import faulthandler
 import gc
+import importlib
 import multiprocessing
 import os
+import pickle
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,6 +44,18 @@ def pytest_configure(config):
 
 def pytest_unconfigure(config):
     os.close(config.stash[STANDARD_ERROR])
+
+
+def pytest_collection(session):
+    """Import all tests, every second process from the last one on: in a new tree each rewrites and compiles half."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or worker["workercount"] == 1 or not all(os.path.isdir(path) for path in session.config.args):
+        return
+    step = -1 if int(worker["workerid"].removeprefix("gw")) % 2 else 1
+    for path in sorted(Path(__file__).parent.glob("test_*.py"))[::step]:
+        # What cannot be imported is told when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(path.stem)
 
 
 def pytest_collection_modifyitems(items):
@@ -86,6 +102,30 @@ def pytest_timeout_set_timer(item, settings):
 
 def pytest_timeout_cancel_timer(item):
     faulthandler.cancel_dump_traceback_later()
+
+
+def once(function):
+    """Return the same function, which remembers what it returned for what it was given."""
+    made = {}
+
+    def remembering(*given, **named):
+        key = pickle.dumps((given, named))
+        if key not in made:
+            made[key] = function(*given, **named)
+        return made[key]
+
+    return remembering
+
+
+@pytest.fixture(scope="module")
+def planned_once():
+    """The search for the moments that a public number of rows, domain and budget should have is made once for each."""
+    from trigmech.mechanisms import moment
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("plan_moments", "plan_mixed"):
+            patch.setattr(moment, name, once(getattr(moment, name)))
+        yield
 
 
 @pytest.fixture

@@ -111,6 +111,16 @@ def test_what_is_charged_is_what_the_design_declares_and_within_the_budget(made)
     assert account.proved_epsilon <= made.ledger.budget.epsilon
     # And not by far less.
     assert account.proved_epsilon >= 0.85 * made.ledger.budget.epsilon
+    # What choices leave is spent on noise, whose strengths are as the rounds' shares.
+    noise = [charge for charge in planned.all_charges if charge.law != "exponential"]
+    shares = [each.share for each in made.mechanism.rounds if isinstance(each, tm.Measure)]
+    assert sum(each.share for each in made.mechanism.rounds) == pytest.approx(1.0)
+    account = tm.Ledger(made.ledger.budget)
+    account.charge(*noise)
+    assert account.proved_epsilon == pytest.approx(sum(shares) * made.ledger.budget.epsilon, rel=1e-4)
+    power = 2 if made.ledger.budget.delta else 1
+    assert [(charge.sensitivity / charge.scale) ** power for charge in noise] == pytest.approx(
+        [share * (noise[0].sensitivity / noise[0].scale) ** power / shares[0] for share in shares], rel=1e-4)
 
 
 @pytest.mark.usefixtures("few_resamples")

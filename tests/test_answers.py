@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
+from later import Later
 
 import trigmech as tm
 from trigmech.cli.app import main
@@ -23,6 +23,7 @@ from trigmech.inference.formula import parsed_formula
 from trigmech.inference.regression import check_formula, fitted
 from trigmech.inference.sql import ask, check_query
 
+sm = Later("statsmodels.api")
 SCHEMA = tm.Schema([
     tm.Column("age", 0, 100, "integer"), tm.Column("pay", 0, 1000, missing="keep"), tm.Column("sick", 0, 1, "binary"),
     tm.Column("region", kind="categorical", categories=("north", "south", "west", "island")),
@@ -97,6 +98,12 @@ def test_groups_are_matched_over_tables_and_sorted_as_asked():
         again = ask(imputations(), "select region, avg(age) as a, count(*) as c from release group by 1 "
                                    f"order by {order} limit 2")
         assert again.keys["region"] == ["north", "south"]
+    for place, values in enumerate((found.keys["region"], found.values["a"], found.values["c"]), 1):
+        for order, step in (("", 1), (" desc", -1)):
+            again = ask(imputations(), "select region, avg(age) as a, count(*) as c from release group by region "
+                                       f"order by {place}{order}")
+            assert again.keys["region"] == [region for _, region in sorted(
+                zip(values, found.keys["region"], strict=True))[::step]]
     assert ask(imputations(), "select region r, count(*) from release group by all order by r desc"
                ).keys["r"] == ["west", "south", "north"]
 

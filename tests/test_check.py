@@ -225,6 +225,33 @@ def test_numbers_of_patients_look_like_identifiers_and_a_value_of_many_rows_like
         ("gain", "special"), ("loss", "special")}
 
 
+@pytest.mark.parametrize("month", ["January", "May", "September", "sept.", "Février", "Dez"])
+def test_a_date_with_the_name_of_its_month_is_a_date_in_another_form(month):
+    for text in (f"3 {month} 2021", f"03-{month}-21", f"3. {month} 2021", f"{month} 3, 2021", f"{month} 03 2021"):
+        assert cause_of_date(text, None) == "form", text
+
+
+def test_what_is_missing_or_infinite_is_not_also_a_number_that_is_not_whole():
+    schema = tm.Schema([tm.Column("n", 0, 10, kind="integer", missing="keep")])
+    found = tm.check(pd.DataFrame({"n": [1.0, np.nan, np.inf, 2.5, -np.inf] * 10}), schema)
+    assert {each.kind: each.count for each in found.found if each.kind in ("infinite", "not whole")} == {
+        "infinite": 20, "not whole": 10}
+
+
+def test_constraints_of_private_categories_are_not_judged():
+    schema = tm.Schema([tm.Column("c", kind="categorical", categories="private", missing="keep"),
+                        tm.Column("x", 0, 10)], ["c is missing implies x > 5"])
+    found = tm.check(pd.DataFrame({"c": ["a", "b", None] * 10, "x": [1.0, 7.0, 6.0] * 10}), schema)
+    assert [each for each in found.found if each.kind == "constraint"] == []
+
+
+def test_a_missing_category_does_not_count_as_another_one():
+    schema = tm.Schema([tm.Column("c", kind="categorical", categories=("a", "b"), other="b", missing="keep")])
+    found = tm.check(pd.DataFrame({"c": ["a", None, "x", "b", None, "y"] * 10}), schema)
+    (other,) = [each for each in found.found if each.kind == "other"]
+    assert (other.count, other.lines[:2]) == (20, (3, 6))
+
+
 # Any table is refused as a release refuses it
 
 HOSTILE = ["1", "0.5", " 2 ", "-3", "1e5", "inf", "-Infinity", "nan", "NaN", "", "NA", "?", "null", "true", "FALSE",

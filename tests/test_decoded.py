@@ -161,6 +161,15 @@ def test_a_number_is_never_rounded_to_a_special_value(places, special, transform
         assert (np.abs(found - own) <= (len(special) + 1.0) * 10.0**-places).all()
 
 
+def test_a_number_at_a_special_value_goes_to_its_near_side_where_one_is_free():
+    apart = np.sqrt(np.array([0.02, 0.1, 0.2])) / 10.0
+    for decimals, step in ((1, 0.1), (None, 0.001)):
+        column, off = Column("x", 0, 10, special=(0, 5, 7), decimals=decimals), step * apart
+        for value, side in ((0.0, 1.0), (5.0, -1.0), (5.0, 1.0), (7.0, -1.0), (7.0, 1.0)):
+            found = decoded(column, (value + side * off) / 5.0 - 1.0)
+            np.testing.assert_allclose(found, value + side * step, atol=1e-9)
+
+
 def test_constraints_bind_on_rounded_numbers():
     columns = [Column("x", 0, 100), Column("y", 0, 50), Column("c", kind="categorical", categories=("a", "b"))]
     rng = np.random.default_rng(0)

@@ -100,7 +100,10 @@ def test_a_formula_is_what_python_would_compute_and_stays_in_its_range_or_it_is_
     ("max(a, b, 3)", lambda v: np.maximum(np.maximum(v["a"], v["b"]), 3)),
     ("a ** 3 - 1", lambda v: v["a"] ** 3 - 1.0), ("-a", lambda v: -v["a"])])
 def test_parts_of_times_and_functions_of_several_numbers(formula, plain):
-    np.testing.assert_allclose(result(formula), np.asarray(plain(values()), dtype=float), atol=1e-9)
+    found, known = result(formula), parse("z", formula, RANGES, {}).range
+    np.testing.assert_allclose(found, np.asarray(plain(values()), dtype=float), atol=1e-9)
+    assert known.low - 1e-9 <= found.min() <= found.max() <= known.high + 1e-9
+    assert not known.whole or (found == np.rint(found)).all()
 
 
 def test_what_is_missing_makes_the_result_missing():

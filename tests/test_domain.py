@@ -47,6 +47,13 @@ def test_what_is_neither_0_nor_1_is_no_indicator_whatever_the_sum(complete, valu
     assert not kept(domain, np.array([value, 0.0, 0.0]))
 
 
+@pytest.mark.parametrize("value", [0.5, -1.0, 2.0, 1.0 - 2.0**-53, 5e-324])
+def test_special_values_of_a_number_are_told_by_indicators_too(value):
+    domain = Domain(3, [OneHotGroup((1, 2), False, 0)])
+    for row in ([0.0, value, 1.0 - value], [0.0, value, 0.0], [0.0, 1.0, 1.0], [0.3, value, 1.0 - value]):
+        assert not kept(domain, np.array(row))
+
+
 @pytest.mark.parametrize("number", [0.3, -1.0, 5e-324, np.nan])
 def test_beside_a_special_value_the_number_is_0(number):
     domain = Domain(3, [OneHotGroup((1, 2), False, 0)])

@@ -635,6 +635,19 @@ def test_a_roll_back_is_noticed_by_who_saw_more_and_by_nobody_else(book):
         _ = book.total
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_every_kind_of_entry_has_a_time_in_utc(place, book):
+    Ledger(Budget(1.0), file=book).charge(laplace(0.1))
+    book.raise_budget(Budget(2.0, 1e-6))
+    book.note_kept(book.entries[0].run, "clinic.tm")
+    data = json.loads(book.path.read_text())
+    for told in ("yesterday", "2026-01-01T00:00:00", "2026-01-01T00:00:00+01:00", ""):
+        data["entries"][place]["time"] = told
+        book.path.write_text(json.dumps(data))
+        with pytest.raises(InputError, match=f"entry {place + 1}: a time must be ISO 8601 in UTC"):
+            LedgerFile.open(book.path)
+
+
 def entry_text(book):
     Ledger(Budget(1.0), file=book).charge(laplace(0.1))
     return book.path.read_text()

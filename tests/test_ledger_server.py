@@ -591,6 +591,15 @@ def test_an_address_that_begins_otherwise_is_told_how_to_begin(address):
     assert address not in str(no.value).replace("postgresql://", "").replace("postgres://", "")
 
 
+@pytest.mark.parametrize(("end", "name", "more"), [
+    ("", None, {}), ("?ledger=wards", "wards", {}), ("?sslmode=require", None, {"sslmode": "require"}),
+    ("?connect_timeout=3&ledger=a%20b", "a b", {"connect_timeout": "3"})])
+def test_an_address_says_where_the_server_is_with_or_without_the_name_of_a_ledger(end, name, more):
+    found = ledger_server._parsed(f"postgresql://me@host:5433/people{end}")
+    assert found[0] == (name or ledger_server.DEFAULT_NAME)
+    assert {"user": "me", "host": "host", "port": "5433", "dbname": "people", **more}.items() <= found[1].items()
+
+
 CONNECTIONS = {
     "no password": (GUARDED, "", None, "it asks for a password: set PGPASSWORD, or write it in ~/.pgpass"),
     "another password": (GUARDED, "", "Wrong" + SECRET, "it refuses the user or the password from"),

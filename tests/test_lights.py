@@ -259,6 +259,8 @@ def test_slugs_are_names_of_files_and_all_different():
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]*", slug) for slug in found)
     assert found[0] == "age-years"
     assert found[2] == "groe"
+    # Also of a name that is what a second one would be called.
+    assert len(set(slugs(["a-3", "a", "a", "a-2"]))) == 4
 
 
 def test_where_no_relation_was_seen_the_table_is_not_for_regressions():

@@ -18,7 +18,7 @@ from trigmech.privacy import noise as noise_module
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, integer_linf, lattice_step
 from trigmech.schema.schema import Schema
-from trigmech.synthesis import synthesize
+from trigmech.synthesis import design, measure, synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI
 
 SCALE = 0.037
@@ -379,8 +379,9 @@ def test_a_run_adds_noise_of_the_charged_scale_to_the_means(make, delta, real):
     X = (2.0 * np.ceil((X + 1.0) * mechanism.grid / 2.0) - 1.0) / mechanism.grid - 1.0
     rng = np.random.default_rng(1)
     standard, mean = [], []
+    planned = design(len(X), Schema.cube(2), Budget(1.0, delta), mechanism)
     for _ in range(RUNS):
-        run = synthesize(X, Schema.cube(2), Budget(1.0, delta), mechanism, None if real else rng.spawn(1)[0])
+        run = measure(X, Schema.cube(2), planned, None if real else rng.spawn(1)[0])
         charge = run.ledger.charges[0]
         exact = oracles.products_by_series(X, run.release.basis.index).mean(axis=0)
         standard.append(((run.release.means - exact) / charge.scale)[run.release.basis.index.any(axis=1)])

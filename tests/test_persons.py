@@ -30,6 +30,8 @@ from trigmech.schema import toml
 from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 N = 300
 BUDGET = tm.Budget(1.0, 1e-6)
 COLUMNS = [tm.Column("age", 0, 120, "integer"), tm.Column("pressure", 60, 240, missing="keep"),
@@ -95,6 +97,13 @@ def test_any_table_of_the_same_rows_gives_the_same_bits(schema, mechanism, tmp_p
     monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 1_000)
     for name in ("visits.csv", "visits.parquet"):
         np.testing.assert_array_equal(means(tmp_path / name, schema, mechanism), expected)
+
+
+def test_an_identifier_is_text_whatever_sign_numbers_have(tmp_path):
+    (tmp_path / "visits.csv").write_text("who;x\n1,5;0,5\n1.5;0,25\n1,5;0,75\n", encoding="utf-8")
+    schema = persons.WithPerson(tm.Schema([tm.Column("x", 0, 1)], person="who"), "who")
+    found = pa.concat_tables(TableFile(tmp_path / "visits.csv", delimiter=";", decimal=",").chunks(schema))
+    assert found.to_pydict() == {"x": [0.5, 0.25, 0.75], "who": ["1,5", "1.5", "1,5"]}
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 10**6])

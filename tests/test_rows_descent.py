@@ -393,6 +393,19 @@ def test_exchanges_are_those_of_a_twin_that_computes_the_objective_anew(kinds, m
     assert (total > 5) == (kinds != ("frequencies",))
 
 
+def test_exchanges_keep_the_sums_of_products_with_indicators():
+    rng = np.random.default_rng(0)
+    asked = RowObjective([4, 3], [rng.normal(size=(4, 2)), rng.normal(size=(3, 1))])
+    # Of either column a feature times the indicators of the other's positions, the first of which comes after features.
+    asked.products(np.array([[0, 1]] * 7), np.array([*([1, 1 + b] for b in range(3)), *([2 + a, 0] for a in range(4))]),
+                   rng.normal(scale=0.3, size=7), np.ones(7))
+    compiled = asked.compiled()
+    rows = np.column_stack([rng.integers(size, size=40) for size in (4, 3)]).astype(np.int32)
+    residuals = compiled.residuals(rows)
+    assert compiled.exchange(rows, residuals, np.arange(40), np.arange(2), rng) > 5
+    np.testing.assert_allclose(residuals.products, compiled.residuals(rows).products, atol=1e-9)
+
+
 def test_exchanges_go_on_where_columns_are_too_firm_for_single_moves():
     """Two columns, each exactly as it should be and held so, that depend on each other."""
     problem = Problem([4, 4])

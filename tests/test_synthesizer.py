@@ -18,9 +18,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import trigmech as tm
+from trigmech import synthesizer
+from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError
 from trigmech.tables.frames import without_names
 
+pytestmark = pytest.mark.usefixtures("planned_once")
 SMALL = tm.MomentMechanism(points=64, iterations=2)
 MODEL = tm.Synthesizer(schema="cube", delta=1e-3, mechanism=SMALL, random_state=0)
 
@@ -201,6 +204,16 @@ def test_a_score_is_higher_for_rows_that_are_alike():
     alike, mirrored = model.score(X[800:]), model.score(X[800:] * [1.0, -1.0, 1.0])
     assert mirrored < 2.0 * alike < alike < 0.0
     assert model.score(pd.DataFrame(X[800:])) == alike
+
+
+def test_errors_of_weighted_points_are_those_of_as_many_copies():
+    schema = tm.Schema([tm.Column("a", -1, 1), tm.Column("b", -1, 1), MIXED.columns[1]])
+    points = schema.to_cube(pd.DataFrame({"a": [0.5, -1.0], "b": [0.0, 0.8], "colour": ["red", "blue"]}))
+    table = schema.to_cube(pd.DataFrame({"a": [0.1, 0.9, 0.4], "b": 0.3, "colour": ["red", "red", "blue"]}))
+    weighted, copies = (synthesizer._errors(schema.domain, table, Distribution(own, weights)) for own, weights in (
+        (points, np.array([0.9, 0.1])), (points[[0] * 9 + [1]], np.full(10, 0.1))))
+    assert len(weighted) > 3
+    np.testing.assert_allclose(weighted, copies, rtol=1e-9)
 
 
 def test_categories_are_scored_too():

@@ -78,8 +78,8 @@ def once(function):
 
 @pytest.fixture
 def remembered(monkeypatch):
-    """Distributions of columns are made once of the same released numbers."""
-    for name in ("released_column", "looked_closer"):
+    """What is computed of released numbers is computed once of the same ones."""
+    for name in ("released_column", "looked_closer", "design_dependence", "strengths_of", "select_tables"):
         monkeypatch.setattr(table_module, name, once(getattr(table_module, name)))
 
 

@@ -1,6 +1,7 @@
 """What tables of mixed columns are planned to be measured by: shares, intervals, importances and heavy intervals."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from trigmech.planning.allocation import GaussianVector, InfinityBlocks, Laplace
 from trigmech.planning.error_model import Selection
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.search import plan_moments
+from trigmech.planning.shares import Shares
 from trigmech.planning.tables import closer_looks, plan_tables
 from trigmech.workload import SecondMoments
 
@@ -43,6 +45,16 @@ def test_tables_with_a_crossed_column_serve_all_queries_and_three_columns_as_muc
     if not crossed:
         # All of three columns together matter so much, beside all of two.
         assert found.sum() == pytest.approx(triples * design.importance(pairs).sum())
+
+
+@pytest.mark.parametrize(("scores", "pairs"), [(0, 6), (2, 3)])
+def test_there_is_room_for_the_products_of_all_pairs_that_have_them(scores, pairs):
+    # Directions are of all columns; products of scores are of numbers alone, of which there are three.
+    design = planned(shares=Shares(0.3, 0.1, 0.2, scores))
+    room, without = design.largest, replace(design, products=0.0).largest
+    assert room.released - without.released == pairs * max(scores, 1) ** 2
+    assert room.places - without.places == 2 * pairs
+    assert (room.scores, without.scores) == (max(scores, 1), 0)
 
 
 def columns_with(design, mass):

@@ -12,9 +12,19 @@ import pytest
 
 from trigmech.errors import InputError
 from trigmech.tables import frames as tables
+from trigmech.tables.column_types import Categories, to_arrow
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 each_frame = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+
+
+@pytest.mark.parametrize("held", [["x", None], [None, None], []])
+def test_columns_of_objects_are_texts_whatever_is_missing(held):
+    mask = [value is None for value in held]
+    column = np.ma.MaskedArray(np.array(held, dtype=object), mask)
+    assert to_arrow(column).type == pa.string()
+    for found in (to_arrow(column), to_arrow(column, Categories(np.array(["x", "y"], dtype=object), True))):
+        assert found.to_pylist() == held
 
 
 @each_frame

@@ -1,5 +1,7 @@
 """Tails of columns: falling where their mass is not clear of noise, and as heavy as they are."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,22 @@ from trigmech.reconstruction.tails import with_tails
 
 COUNT, ROWS = 512, 300_000
 EDGES = np.linspace(-1.0, 1.0, COUNT + 1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_search_for_a_smooth_density():
+    """Several tests are of the same columns: the search of each, which takes most of the time, is made once."""
+    made, search = {}, columns.smooth_density
+
+    def remembering(*given):
+        key = pickle.dumps(given)
+        if key not in made:
+            made[key] = search(*given)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "smooth_density", remembering)
+        yield
 
 
 def steps_and_tail(turned=False, spike=0):

@@ -11,7 +11,16 @@ from trigmech._parallel import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth, Truth
+from trigmech.workload import (
+    GaussianKernels,
+    Mixture,
+    PairKernels,
+    Polynomials,
+    SecondMoments,
+    Smooth,
+    Truth,
+    members_of,
+)
 
 # Ratios that are powers of two or of its root and ratios that are not, repeats, and widths in no order.
 WIDTHS = [(3.0, 1.7, 0.4), (0.5, 2.0, 0.5, 0.25), (math.sqrt(8), 2.0, math.sqrt(2), 8.0)]
@@ -147,6 +156,12 @@ class Halved(SecondMoments):
 
 COMPARED = {name: make(7) for name, make in FAMILIES.items()} | {"errors of its own": Halved(4)}
 COMPARED["Mixture"] = Mixture((COMPARED["PairKernels"], Mixture((COMPARED["Smooth"], Halved(4)))))
+
+
+def test_the_members_of_mixtures_in_mixtures_are_families_of_their_own():
+    one, two, three = SecondMoments(4), COMPARED["PairKernels"], Halved(4)
+    assert members_of(Mixture((one, Mixture((two, Mixture((three, one))))))) == (one, two, three, one)
+    assert members_of(one) == (one,)
 
 
 @pytest.mark.parametrize("name", COMPARED)

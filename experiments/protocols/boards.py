@@ -322,7 +322,7 @@ def best_cells(lines: pd.DataFrame) -> pd.DataFrame:
 def lost(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str, method: str = DEFAULT) -> list[str]:
     """Return the rivals whose mean is better than that of a method of ours."""
     there = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon) & (lines["measure"] == measure)]
-    means = {line.method: loss(measure, line.mean) for line in there.itertuples()}
+    means = {name: loss(measure, mean) for name, mean in zip(there["method"], there["mean"], strict=True)}
     if method not in means:
         return []
     return [name for name, value in means.items() if name not in (*OWN, *NOT_PRIVATE) and value < means[method]]

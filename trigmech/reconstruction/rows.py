@@ -277,7 +277,8 @@ class CompiledObjective:
             if parts % PARTS == 0:
                 order = rng.permutation(len(rows))
             before = value
-            part = order[parts % PARTS :: PARTS]
+            # Contiguous whatever their number, so that kernels are compiled once.
+            part = np.ascontiguousarray(order[parts % PARTS :: PARTS])
             self.sweep(rows, residuals, part, rng.permutation(moving), least_move * value * len(rows) / self.d)
             if self._together:
                 self.sweep_together(rows, residuals, part, moving, rng)
