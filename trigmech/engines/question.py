@@ -26,7 +26,7 @@ class Persons:
     def add(self, chunk: Chunk, total: Total) -> None:
         """Add a chunk's persons."""
         if chunk.schema is not None:
-            _ = chunk.points
+            chunk.mapped()
         total.n += chunk.persons
 
     def check(self, total: Total) -> None:

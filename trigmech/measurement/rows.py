@@ -205,9 +205,8 @@ class PrivateTable:
         private categories are found.
         """
         if not self._file:
-            whole = chunk_of(self._table, schema)
             # Mapped once, for all rounds.
-            mapped = Chunk(whole.points, schema.domain, None, whole.starts)
+            mapped = chunk_of(self._table, schema).mapped()
             return PrivateRows(mapped.persons, schema.domain, lambda: (mapped,))
         n = self._table.n if self._buckets is None else self._buckets.n
 
@@ -216,8 +215,7 @@ class PrivateTable:
             if not quiet and schema.person is not None:
                 self.say("measuring", 0, 0)
             for part in self._parts(first):
-                whole = chunk_of(part, schema)
-                mapped = Chunk(whole.points, schema.domain, None, whole.starts)
+                mapped = chunk_of(part, schema).mapped()
                 done += mapped.persons
                 # The number of parts, and of persons in each, depends on hashes and is private.
                 if not quiet and schema.person is None:

@@ -37,6 +37,8 @@ LONGEST_KEY = 200
 ROUNDING, MOST_DECIMALS = 2.0**-50, 22
 
 Values = NDArray | np.ma.MaskedArray
+# The numbers and the indicators of a column.
+Placed = tuple[Matrix | None, NDArray[np.int64] | None]
 
 
 def to_unit(values: Matrix, lower: Any, upper: Any) -> Matrix:
@@ -70,26 +72,48 @@ def shortened(values: Matrix, error: Any) -> Matrix:
 def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, bool]:
     """Write column ``j`` of a private table to its coordinates ``out`` (n, width), which are zeros before.
 
-    Return whether a value is missing where that is refused, and whether one is no category; if so ``out`` is not
-    usable.
+    Return the faults of :func:`placed`; if there is one, ``out`` is not usable.
+    """
+    faults, (points, held) = placed(column, table, j)
+    if any(faults):
+        return faults
+    if held is not None:
+        rows = np.flatnonzero(held >= 0)
+        out[rows, held[rows] + (points is not None)] = 1.0
+    if points is not None:
+        out[:, 0] = points
+    return faults
+
+
+def placed(column: Column, table: Columns, j: int) -> tuple[tuple[bool, bool], Placed]:
+    """Return column ``j`` of a private table: numbers in [-1, 1], and which of the indicators beside them is 1.
+
+    Returns
+    -------
+    faults : (bool, bool)
+        Whether a value is missing where that is refused, and whether one is no category. If so, the rest is not usable.
+    places : (ndarray (n,) or None, ndarray (n,) of int or None)
+        The numbers, which are 0 where an indicator is 1; None for indicators of categories. The indicator of each row,
+        or -1; None for a column without indicators.
     """
     values, absent, unknown = _read(column, table, j)
     faults = bool(absent.any()) and column.missing == "refuse", bool(unknown.any())
     if any(faults):
-        return faults
+        return faults, (None, None)
     if column.complete:
-        out[np.arange(len(out)), np.where(absent, len(column.categories or ()), values).astype(np.int64)] = 1.0
-        return faults
+        return faults, (None, np.where(absent, len(column.categories or ()), values).astype(np.int64))
     points = place_of(column, values)
     points[absent] = 0.0
+    if not column.special and column.missing != "keep":
+        return faults, (points, None)
+    held = np.full(len(points), -1)
     for k, special in enumerate(column.special):
         hit = values == column.number(special)
         points[hit] = 0.0
-        out[hit, 1 + k] = 1.0
+        held[hit] = k
     if column.missing == "keep":
-        out[absent, -1] = 1.0
-    out[:, 0] = points
-    return faults
+        held[absent] = len(column.special)
+    return faults, (points, held)
 
 
 def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:

@@ -16,7 +16,7 @@ from trigmech.schema.column import Column, Kind
 from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
 from trigmech.schema.derived import Completion, Derived, completion_of, listed
-from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, to_unit, values_of
+from trigmech.schema.encoding import Placed, Values, decode, encode, from_unit, levels_of, placed, to_unit, values_of
 from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
@@ -247,15 +247,24 @@ class Schema:
             return to_unit(matrix, *self._bounds)
         columns = Columns(table, self.names)
         out = np.zeros((columns.n, self.domain.d))
-        missing, unknown = [], []
-        for j, (column, (start, stop)) in enumerate(zip(self.columns, self.spans, strict=True)):
-            absent, strange = encode(column, columns, j, out[:, start:stop])
-            if absent:
-                missing.append(j)
-            if strange:
-                unknown.append(j)
-        self._report(missing, unknown)
+        faults = [encode(column, columns, j, out[:, start:stop])
+                  for j, (column, (start, stop)) in enumerate(zip(self.columns, self.spans, strict=True))]
+        self._report(*(np.flatnonzero(kind) for kind in zip(*faults, strict=True)))
         return out
+
+    def places(self, table: Any) -> list[Placed]:
+        """Return the table as the numbers and the indicators of each column; private.
+
+        They are the points of :meth:`to_cube`, in less memory; see :func:`trigmech.schema.encoding.placed`. Raises its
+        errors.
+        """
+        self._check_bounds()
+        if self._plain and not (isinstance(table, np.ndarray) and table.dtype == object):
+            return [(np.ascontiguousarray(column), None) for column in self.to_cube(table).T]
+        columns = Columns(table, self.names)
+        found = [placed(column, columns, j) for j, column in enumerate(self.columns)]
+        self._report(*(np.flatnonzero(kind) for kind in zip(*(faults for faults, _ in found), strict=True)))
+        return [own for _, own in found]
 
     def from_cube(self, points: Matrix) -> Matrix:
         """Return points (m, D) of the cube as an array (m, d) in the columns' own units, with NaN for missing values.
