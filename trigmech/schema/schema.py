@@ -260,7 +260,7 @@ class Schema:
         """
         self._check_bounds()
         if self._plain and not (isinstance(table, np.ndarray) and table.dtype == object):
-            return [(np.ascontiguousarray(column), None) for column in self.to_cube(table).T]
+            return [(column, None) for column in np.ascontiguousarray(self.to_cube(table).T)]
         columns = Columns(table, self.names)
         found = [placed(column, columns, j) for j, column in enumerate(self.columns)]
         self._report(*(np.flatnonzero(kind) for kind in zip(*(faults for faults, _ in found), strict=True)))
