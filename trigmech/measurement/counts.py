@@ -40,8 +40,8 @@ class Histograms:
         of: dict[tuple[tuple[int, ...], int | None], list[Partition]] = {}
         for partition in self.partitions:
             of.setdefault((partition.indicators, partition.value), []).append(partition)
-        finest = [own[0] if own[0].value is None else own[0].cut(np.unique(np.concatenate([each.edges for each in own])))
-                  for own in of.values()]
+        edges = [np.unique(np.concatenate([each.edges for each in own])) for own in of.values()]
+        finest = [own[0].cut(each) for own, each in zip(of.values(), edges, strict=True)]
         columns = [list(of).index((partition.indicators, partition.value)) for partition in self.partitions]
         return finest, columns, [_parents(finest[j], partition)
                                  for j, partition in zip(columns, self.partitions, strict=True)]
@@ -70,8 +70,8 @@ class Histograms:
         finest, columns, maps = self._finest
         own = np.split(counted, np.cumsum([partition.size for partition in finest])[:-1])
         found = [np.zeros(partition.size, dtype=np.int64) for partition in self.partitions]
-        for histogram, j, cells in zip(found, columns, maps, strict=True):
-            np.add.at(histogram, cells, own[j])
+        for histogram, j, parents in zip(found, columns, maps, strict=True):
+            np.add.at(histogram, parents, own[j])
         total.add(np.concatenate(found), len(chunk.rows), SHARE_BITS)
 
     def check(self, total: Total) -> None:

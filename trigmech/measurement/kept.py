@@ -9,6 +9,7 @@ kept, and each pass parses the table again. So a full disk costs time, but not a
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import IO, Any
 
@@ -98,7 +99,7 @@ class _Store:
             return True
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="trigmech-rows-")
+                self._file = tempfile.TemporaryFile(prefix="trigmech-rows-")  # noqa: SIM115 - open for later passes
             if _free(self._file) - size < FREE_BYTES:
                 raise OSError
             places = []
@@ -132,7 +133,9 @@ class _Store:
         """Forget all chunks."""
         self._held = []
         if self._file is not None:
-            self._file.close()
+            # A full disk is an error once more when what waits to be written is thrown away.
+            with suppress(OSError):
+                self._file.close()
             self._file = None
 
     def _read(self, start: int, kind: np.dtype[Any], count: int) -> NDArray[Any] | None:

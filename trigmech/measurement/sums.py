@@ -17,7 +17,7 @@ of scores move by at most 2^-47 of their unit; see :mod:`trigmech.planning.table
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numba import njit
@@ -170,6 +170,10 @@ class Statistic(Protocol):
         ...
 
 
+@overload
+def pieces(n: int, starts: Integers, most: int = ...) -> Iterator[tuple[slice, Integers, int]]: ...
+@overload
+def pieces(n: int, starts: Integers | None, most: int = ...) -> Iterator[tuple[slice, Integers | None, int]]: ...
 def pieces(n: int, starts: Integers | None,
            most: int = PERSONS_AT_A_TIME) -> Iterator[tuple[slice, Integers | None, int]]:
     """Yield consecutive persons, at most ``most`` at a time: their rows, the first row of each, and their number.

@@ -22,7 +22,7 @@ from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
 from trigmech.schema.values import is_unicode
 from trigmech.schema.words import as_html, as_written
-from trigmech.tables.frames import Columns, Matrix, to_matrix
+from trigmech.tables.frames import Columns, Matrix, column_names, to_matrix
 
 __all__ = ["Column", "Kind", "Schema"]
 
@@ -259,7 +259,8 @@ class Schema:
         errors.
         """
         self._check_bounds()
-        if self._plain and not (isinstance(table, np.ndarray) and table.dtype == object):
+        of_objects = isinstance(table, np.ndarray) and table.dtype == object
+        if self._plain and not of_objects and column_names(table) is None:
             return [(column, None) for column in np.ascontiguousarray(self.to_cube(table).T)]
         columns = Columns(table, self.names)
         found = [placed(column, columns, j) for j, column in enumerate(self.columns)]
