@@ -300,5 +300,14 @@ def test_numbers_are_added_times_powers_of_two(values, bits):
     assert total.n == 2 * len(values)
 
 
+@pytest.mark.parametrize("value", [math.nan, 1.5, -1.0000001])
+def test_rows_of_persons_outside_the_domain_are_refused(value):
+    points = rows_of(60)
+    points[40, 0] = value
+    asked = Histograms(tuple(columns_of(DOMAIN)))
+    with pytest.raises(InputError, match="must lie in the cube"):
+        asked.add(Chunk(points, DOMAIN, starts=np.arange(0, 60, 3)), Total(asked.size))
+
+
 def test_rows_in_compact_form_are_of_one_length():
     assert len(Compact(Layout(Domain(0)), ())) == 0
