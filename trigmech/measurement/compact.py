@@ -5,9 +5,10 @@ values of its coordinates. Any other number has 8 bytes; where an indicator stan
 The points are restored to the last bit, except for the sign of a zero beside an indicator or among few values.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -188,10 +189,17 @@ class Compact:
         return Compact(self.layout, [array[order] for array in self.arrays])
 
 
-@lru_cache(maxsize=16)
 def layout_of(domain: Domain) -> Layout:
-    """Return how the columns of a domain are held."""
-    return Layout(domain)
+    """Return how the columns of a domain are held. A domain that was asked for lately has its layout already."""
+    found = next((layout for layout in tuple(_lately) if layout.domain is domain), None)
+    if found is None:
+        found = Layout(domain)
+        _lately.appendleft(found)
+    return found
+
+
+# By identity: to compare domains takes longer than to make a layout.
+_lately: deque[Layout] = deque(maxlen=8)
 
 
 def _values(column: Partition) -> Array:

@@ -16,7 +16,6 @@ of scores move by at most 2^-47 of their unit; see :mod:`trigmech.planning.table
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -67,12 +66,9 @@ class Chunk:
         """Return the chunk with rows as points or in compact form, and the rows of a person together."""
         if self.schema is None:
             return self if self.order is None else replace(self, rows=self.sorted(self.rows), order=None)
-        return self._mapped
+        return self._mapped(self.schema)
 
-    @cached_property
-    def _mapped(self) -> "Chunk":
-        schema = self.schema
-        assert schema is not None
+    def _mapped(self, schema: Schema) -> "Chunk":
         rows = layout_of(schema.domain).rows(schema.places(self.rows))
         return Chunk(rows if self.order is None else rows.sorted(self.order), schema.domain, None, self.starts)
 
