@@ -17,8 +17,11 @@ from trigmech.functions.partition import Partition, columns_of
 from trigmech.measurement import counts, sweep
 from trigmech.measurement.compact import Compact, Layout
 from trigmech.measurement.counts import Histograms, JointCounts
+from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import Chunk, Total
+from trigmech.queries.directions import Directions
+from trigmech.schema.encoding import to_unit
 
 # Look-ups
 
@@ -62,6 +65,27 @@ def test_numbers_beyond_the_cube_stand_for_indicators():
     out = np.empty(4, dtype=np.int32)
     look_up.LookUp(np.array([0.0])).find(np.array([2.0, 5.0, -1.0, 1.0]), 7, out)
     assert out.tolist() == [0, 3, 7, 8]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.floats(), max_size=20), st.floats(-1e300, 1e300), st.floats(0.0, 1e300, exclude_min=True))
+@example([0.3, 1e308, -1e308], -0.7, 0.9)
+@example([], 1e16, 3.0)
+@example([], 0.1, 1e-16)
+@example([], -5e-324, 1e-323)
+@example([], 0.0, 5e-324)
+def test_places_in_one_pass_are_those_of_numpy(values, lower, width):
+    upper = lower + width
+    if not upper > lower:
+        upper = np.nextafter(lower, np.inf)
+    values = np.array([*values, lower, upper, np.nextafter(lower, np.inf), np.nextafter(upper, -np.inf), 0.0, -0.0,
+                       np.inf, -np.inf, np.nan, *(lower + width * np.linspace(0.0, 1.0, 25))])
+    with np.errstate(all="ignore"):
+        expected = to_unit(values, lower, upper)
+    found = look_up.places_of(values, lower, upper)
+    np.testing.assert_array_equal(found, expected)
+    number = ~np.isnan(found)
+    np.testing.assert_array_equal(np.signbit(found[number]), np.signbit(expected[number]))
 
 
 # Rows in few bytes
@@ -145,6 +169,14 @@ def test_a_table_is_encoded_alike_in_both_ways(seed):
     for own in (table, table[["free", "special"]].to_numpy()):
         found = Layout(plain.domain).rows(plain.places(own)).points()
         np.testing.assert_array_equal(found.view(np.int64), plain.to_cube(own).view(np.int64))
+
+
+def test_a_missing_value_has_an_indicator_after_the_special_ones():
+    schema = tm.Schema([tm.Column("x", 0, 10, special=(7, 99), missing="keep")])
+    table = np.array([[0.0], [7.0], [99.0], [np.nan], [12.0]])
+    expected = [[-1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+    assert schema.to_cube(table).tolist() == expected
+    assert Layout(schema.domain).rows(schema.places(table)).points().tolist() == expected
 
 
 @pytest.mark.parametrize("names", [("gap",), ("word",), ("gap", "word", "hole")])
@@ -287,6 +319,21 @@ def test_tables_too_large_for_a_space_of_each_thread_are_counted_by_one(monkeypa
     found, _ = counts.joint_counts(PrivateRows.of(points, DOMAIN), columns, [((4, 1), (np.arange(3), np.arange(3)))])
     assert found[0].sum() == 3_000
     np.testing.assert_array_equal(found[0].sum(axis=1), points[:, 7:10].sum(axis=0))
+
+
+@pytest.mark.parametrize("n", [1, 700, 20_000])
+def test_sums_of_directions_by_matrices_are_those_of_their_values(n):
+    rng = np.random.default_rng(n)
+    columns = tuple(column if column.value is None else column.cut(np.linspace(-1.0, 1.0, 12))
+                    for column in columns_of(DOMAIN))
+    query = Directions(columns, tuple(rng.integers(-2**16, 2**16 + 1, column.size) for column in columns))
+    points = rows_of(n, 5)
+    (found,) = exact_sums(PrivateRows.of(points, DOMAIN), [query])
+    expected = [int(value) for value in (query.evaluate(points) * 2.0**30).astype(np.int64).sum(axis=0)]
+    assert [value * 2.0**30 for value in found.tolist()] == expected
+    # Persons, of whom each has one row, have the same sums; those are of their values.
+    persons = PrivateRows(n, DOMAIN, lambda: [Chunk(points, DOMAIN, starts=np.arange(n))])
+    assert exact_sums(persons, [query])[0].tolist() == found.tolist()
 
 
 @settings(max_examples=100)

@@ -1,4 +1,4 @@
-"""The intervals that numbers of [-1, 1] lie in, found by a look-up grid. Public.
+"""Numbers as places in [-1, 1], and the intervals that places lie in, found by a look-up grid. Public.
 
 A grid of equal cells covers [-1, 1]. The cell of x is a rounded function of x that never falls as x grows. So edges of
 lower cells are at most x, and edges of higher cells are above it. Only edges in the cell of x are compared with x, by
@@ -44,6 +44,23 @@ class LookUp:
         Numbers (m,) lie in [-1, 1]; a number 2 + s stands for indicator s, and s is written.
         """
         _find(numbers, self._edges, self._first, before, out)
+
+
+def places_of(numbers: Array, lower: float, upper: float) -> Array:
+    """Return numbers (n,), clipped to their bounds, as places in [-1, 1]; NaN stays."""
+    out = np.empty(len(numbers))
+    _places_of(np.ascontiguousarray(numbers, dtype=np.float64), lower, upper, out)
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _places_of(numbers: Array, lower: float, upper: float, out: Array) -> None:
+    half = 0.5 * (upper - lower)
+    for i in range(len(numbers)):
+        x = numbers[i]
+        x = lower if x < lower else upper if x > upper else x
+        x = (x - lower) / half - 1.0
+        out[i] = -1.0 if x < -1.0 else 1.0 if x > 1.0 else x
 
 
 @njit(cache=True, nogil=True)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
+from trigmech.functions.look_up import places_of
 from trigmech.schema.column import Category, Column
 from trigmech.schema.rounding import beside_special, candidates, rounded
 from trigmech.schema.times import times_of
@@ -103,7 +104,8 @@ def placed(column: Column, table: Columns, j: int) -> tuple[tuple[bool, bool], P
     if column.complete:
         return faults, (None, np.where(absent, len(column.categories or ()), values).astype(np.int64))
     points = place_of(column, values)
-    points[absent] = 0.0
+    if absent.any():
+        points[absent] = 0.0
     if not column.special and column.missing != "keep":
         return faults, (points, None)
     held = np.full(len(points), -1)
@@ -219,6 +221,9 @@ def untransformed(column: Column, values: Matrix) -> Matrix:
 
 def place_of(column: Column, values: Matrix) -> Matrix:
     """Return numbers in a column's units, clipped to its bounds, as places in [-1, 1]."""
+    if column.transform is None and values.ndim == 1:
+        # The same in one pass.
+        return places_of(values, *column.bounds)
     return to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
 
 
