@@ -179,19 +179,22 @@ def test_a_missing_value_has_an_indicator_after_the_special_ones():
     assert Layout(schema.domain).rows(schema.places(table)).points().tolist() == expected
 
 
-@pytest.mark.parametrize("names", [("gap",), ("word",), ("gap", "word", "hole")])
+@pytest.mark.parametrize("names", [("gap",), ("word",), ("gap", "word", "hole"), ("both",), ("fine", "hole", "both")])
 def test_both_ways_refuse_alike(names):
-    table = pd.DataFrame({"gap": [1.0, np.nan], "word": ["a", "x"], "hole": ["a", None], "fine": [0.0, 1.0]})
+    table = pd.DataFrame({"gap": [1.0, np.nan], "word": ["a", "x"], "hole": ["a", None], "fine": [0.0, 1.0],
+                          "both": [None, "x"]})
     columns = {"gap": tm.Column("gap", 0, 1), "word": tm.Column("word", kind="categorical", categories=("a", "b")),
-               "hole": tm.Column("hole", kind="categorical", categories=("a", "b")), "fine": tm.Column("fine", 0, 1)}
-    schema = tm.Schema([columns[name] for name in (*names, "fine")])
+               "hole": tm.Column("hole", kind="categorical", categories=("a", "b")), "fine": tm.Column("fine", 0, 1),
+               "both": tm.Column("both", kind="categorical", categories=("a", "b"))}
+    schema = tm.Schema([columns[name] for name in dict.fromkeys((*names, "fine"))])
     texts = []
     for way in (schema.to_cube, schema.places):
         with pytest.raises(InputError) as caught:
             way(table)
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
-    assert all(repr(name) in texts[0] for name in names)
+    said = {"gap": 1, "word": 1, "hole": 1, "both": 2, "fine": 0}
+    assert {name: texts[0].count(repr(name)) for name in names} == {name: said[name] for name in names}
 
 
 # Counts

@@ -12,6 +12,7 @@ rest on these facts, and :meth:`trigmech.domain.Domain.check` verifies them on a
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -70,44 +71,69 @@ def shortened(values: Matrix, error: Any) -> Matrix:
     return np.where(np.abs(short - values) <= error, short, values)
 
 
-def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, bool]:
-    """Write column ``j`` of a private table to its coordinates ``out`` (n, width), which are zeros before.
-
-    Return the faults of :func:`placed`; if there is one, ``out`` is not usable.
-    """
-    faults, (points, held) = placed(column, table, j)
-    if any(faults):
-        return faults
-    if held is not None:
-        rows = np.flatnonzero(held >= 0)
-        out[rows, held[rows] + (points is not None)] = 1.0
-    if points is not None:
-        out[:, 0] = points
-    return faults
+def joined(places: Sequence[Placed], spans: Sequence[tuple[int, int]]) -> Matrix:
+    """Return points (n, D), given each column's places and the span of its coordinates."""
+    n = next(len(each) for own in places for each in own if each is not None)
+    out = np.zeros((n, spans[-1][1]))
+    for (points, held), (start, _) in zip(places, spans, strict=True):
+        if held is not None:
+            rows = np.flatnonzero(held >= 0)
+            out[rows, start + held[rows] + (points is not None)] = 1.0
+        if points is not None:
+            out[:, start] = points
+    return out
 
 
-def placed(column: Column, table: Columns, j: int) -> tuple[tuple[bool, bool], Placed]:
-    """Return column ``j`` of a private table: numbers in [-1, 1], and which of the indicators beside them is 1.
+def placed(columns: Sequence[Column], table: Any) -> list[Placed]:
+    """Return each column of a private table: numbers in [-1, 1], and which of the indicators beside them is 1.
 
     Returns
     -------
-    faults : (bool, bool)
-        Whether a value is missing where that is refused, and whether one is no category. If so, the rest is not usable.
-    places : (ndarray (n,) or None, ndarray (n,) of int or None)
+    list of (ndarray (n,) or None, ndarray (n,) of int or None)
         The numbers, which are 0 where an indicator is 1; None for indicators of categories. The indicator of each row,
         or -1; None for a column without indicators.
+
+    Raises
+    ------
+    InputError
+        If values are missing where that is refused, or one is no category.
     """
-    values, absent, unknown = _read(column, table, j)
-    faults = bool(absent.any()) and column.missing == "refuse", bool(unknown.any())
-    if any(faults):
-        return faults, (None, None)
+    names = tuple(column.name for column in columns)
+    read = Columns(table, names)
+    found, missing, unknown = list[Placed](), [], []
+    for j, column in enumerate(columns):
+        values, absent, strange = _read(column, read, j)
+        if absent.any() and column.missing == "refuse":
+            missing.append(j)
+        if strange.any():
+            unknown.append(j)
+        found.append((None, None) if missing or unknown else _placed(column, values, absent))
+    check_faults(names, missing, unknown)
+    return found
+
+
+def check_faults(names: Sequence[str], missing: Iterable[int], unknown: Iterable[int]) -> None:
+    """Raise an InputError if there are columns with missing values or with values that are no category."""
+    lacking, strange = ([repr(names[j]) for j in faulty] for faulty in (missing, unknown))
+    texts = []
+    if lacking:
+        texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them, leave the column "
+                     "out, or allow missing values in the schema (missing='keep' or 'centre')")
+    if strange:
+        texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all "
+                     "possible categories, or let the option other name the category of all other values")
+    if texts:
+        raise InputError("; ".join(texts))
+
+
+def _placed(column: Column, values: Matrix, absent: NDArray[np.bool_]) -> Placed:
     if column.complete:
-        return faults, (None, np.where(absent, len(column.categories or ()), values).astype(np.int64))
+        return None, np.where(absent, len(column.categories or ()), values).astype(np.int64)
     points = place_of(column, values)
     if absent.any():
         points[absent] = 0.0
     if not column.special and column.missing != "keep":
-        return faults, (points, None)
+        return points, None
     held = np.full(len(points), -1)
     for k, special in enumerate(column.special):
         hit = values == column.number(special)
@@ -115,7 +141,7 @@ def placed(column: Column, table: Columns, j: int) -> tuple[tuple[bool, bool], P
         held[hit] = k
     if column.missing == "keep":
         held[absent] = len(column.special)
-    return faults, (points, held)
+    return points, held
 
 
 def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:
