@@ -161,22 +161,22 @@ def test_a_table_is_encoded_alike_in_both_ways(seed):
         tm.Column("word", kind="categorical", categories=("a", "b", "c"), other="c"),
         tm.Column("maybe", kind="categorical", categories=("a", "b"), missing="keep"),
         tm.Column("step", kind="ordinal", categories=("low", "mid", "high")), tm.Column("yes", 0, 1, "binary")])
-    compact = Layout(schema.domain).rows(schema.places(table))
+    compact = Layout(schema.domain).rows_of_table(schema, table)
     expected = schema.to_cube(table)
     np.testing.assert_array_equal(compact.points().view(np.int64), expected.view(np.int64))
     schema.domain.check(expected)
     plain = tm.Schema([tm.Column("free", -3, 3), tm.Column("special", 0, 4)])
     for own in (table, table[["free", "special"]].to_numpy()):
-        found = Layout(plain.domain).rows(plain.places(own)).points()
+        found = Layout(plain.domain).rows_of_table(plain, own).points()
         np.testing.assert_array_equal(found.view(np.int64), plain.to_cube(own).view(np.int64))
 
 
 def test_a_missing_value_has_an_indicator_after_the_special_ones():
     schema = tm.Schema([tm.Column("x", 0, 10, special=(7, 99), missing="keep")])
-    table = np.array([[0.0], [7.0], [99.0], [np.nan], [12.0]])
+    table = pd.DataFrame({"x": [0.0, 7.0, 99.0, np.nan, 12.0]})
     expected = [[-1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
     assert schema.to_cube(table).tolist() == expected
-    assert Layout(schema.domain).rows(schema.places(table)).points().tolist() == expected
+    assert Layout(schema.domain).rows_of_table(schema, table).points().tolist() == expected
 
 
 @pytest.mark.parametrize("names", [("gap",), ("word",), ("gap", "word", "hole"), ("both",), ("fine", "hole", "both")])
@@ -188,7 +188,7 @@ def test_both_ways_refuse_alike(names):
                "both": tm.Column("both", kind="categorical", categories=("a", "b"))}
     schema = tm.Schema([columns[name] for name in dict.fromkeys((*names, "fine"))])
     texts = []
-    for way in (schema.to_cube, schema.places):
+    for way in (schema.to_cube, lambda table: Layout(schema.domain).rows_of_table(schema, table)):
         with pytest.raises(InputError) as caught:
             way(table)
         texts.append(str(caught.value))

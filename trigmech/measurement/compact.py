@@ -17,8 +17,12 @@ from numpy.typing import NDArray
 
 from trigmech.domain import Domain
 from trigmech.errors import InputError
-from trigmech.functions.look_up import FIRST_INDICATOR, LookUp
+from trigmech.functions.look_up import FIRST_INDICATOR, LookUp, places_of
 from trigmech.functions.partition import Codes, Partition, columns_of
+from trigmech.schema.column import Column
+from trigmech.schema.encoding import place_of, placed
+from trigmech.schema.schema import Schema
+from trigmech.tables.frames import column_names
 
 Array = NDArray[np.float64]
 Held = NDArray[np.int64]
@@ -139,9 +143,19 @@ class Layout:
         """Return rows, given the numbers and the indicators of each column; see :meth:`Form.array`."""
         return Compact(self, [form.array(*column) for form, column in zip(self.forms, columns, strict=True)])
 
+    def rows_of_table(self, schema: Schema, table: Any) -> "Compact":
+        """Return the rows of a table, mapped by a schema of this domain. Raise the errors of ``Schema.to_cube``."""
+        if column_names(table) is None:
+            return self.rows_of(schema.to_cube(table))
+        # The points themselves would need more memory.
+        return self.rows(placed(schema.columns, table, _place))
+
     def rows_of(self, points: Array) -> "Compact":
         """Return points (n, D) as rows. Raise an InputError if one is outside the domain."""
         self.domain.check(points)
+        if not self.domain.groups:
+            # All columns at once, which is faster.
+            points = np.ascontiguousarray(points.T).T
         columns: list[tuple[Array | None, Held | None]] = []
         for form in self.forms:
             numbers, held = None, None
@@ -200,6 +214,11 @@ def layout_of(domain: Domain) -> Layout:
 
 # By identity: to compare domains takes longer than to make a layout.
 _lately: deque[Layout] = deque(maxlen=8)
+
+
+def _place(column: Column, values: Array) -> Array:
+    """Return what :func:`trigmech.schema.encoding.place_of` returns, in one pass if there is no transform."""
+    return place_of(column, values) if column.transform else places_of(values, *column.bounds)
 
 
 def _values(column: Partition) -> Array:

@@ -70,7 +70,7 @@ class Asked:
             found.append((joint, _joint([self.queries[i] for i in joint])))
         for members in others.values():
             query = self.queries[members[0]]
-            found.append((members, DirectionSums(cast(FunctionSet, _Evaluated(query))) if isinstance(query, Directions)
+            found.append((members, DirectionSums(cast(FunctionSet, _Directed(query))) if isinstance(query, Directions)
                           else FunctionSums(query.features if isinstance(query, Functions) else
                                             cast(FunctionSet, _Evaluated(query)))))
         return found
@@ -158,13 +158,17 @@ class _Evaluated:
     @property
     def rows_at_a_time(self) -> int:
         """The number of rows that have at most `MOST_VALUES` values together."""
-        if isinstance(self.query, Directions):
-            return lattice.MOST_ROWS
         return min(lattice.MOST_ROWS, max(1, MOST_VALUES // max(self.K, 1)))
 
     def evaluate(self, X: Array) -> Array:
         """Return the values."""
         return self.query.evaluate(X)
+
+
+class _Directed(_Evaluated):
+    """Directions, whose values are not held."""
+
+    rows_at_a_time = lattice.MOST_ROWS
 
 
 @dataclass(frozen=True, eq=False)

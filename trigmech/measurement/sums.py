@@ -69,7 +69,7 @@ class Chunk:
         return self._mapped(self.schema)
 
     def _mapped(self, schema: Schema) -> "Chunk":
-        rows = layout_of(schema.domain).rows(schema.places(self.rows))
+        rows = layout_of(schema.domain).rows_of_table(schema, self.rows)
         return Chunk(rows if self.order is None else rows.sorted(self.order), schema.domain, None, self.starts)
 
     def points(self, first: int = 0, last: int | None = None) -> Array:

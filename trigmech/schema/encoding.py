@@ -12,7 +12,7 @@ rest on these facts, and :meth:`trigmech.domain.Domain.check` verifies them on a
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
-from trigmech.functions.look_up import places_of
 from trigmech.schema.column import Category, Column
 from trigmech.schema.rounding import beside_special, candidates, rounded
 from trigmech.schema.times import times_of
@@ -84,8 +83,15 @@ def joined(places: Sequence[Placed], spans: Sequence[tuple[int, int]]) -> Matrix
     return out
 
 
-def placed(columns: Sequence[Column], table: Any) -> list[Placed]:
+def place_of(column: Column, values: Matrix) -> Matrix:
+    """Return numbers in a column's units, clipped to its bounds, as places in [-1, 1]."""
+    return to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
+
+
+def placed(columns: Sequence[Column], table: Any, place: Callable[[Column, Matrix], Matrix] = place_of) -> list[Placed]:
     """Return each column of a private table: numbers in [-1, 1], and which of the indicators beside them is 1.
+
+    ``place`` is :func:`place_of`, or another function with the same values.
 
     Returns
     -------
@@ -107,7 +113,7 @@ def placed(columns: Sequence[Column], table: Any) -> list[Placed]:
             missing.append(j)
         if strange.any():
             unknown.append(j)
-        found.append((None, None) if missing or unknown else _placed(column, values, absent))
+        found.append((None, None) if missing or unknown else _placed(column, values, absent, place))
     check_faults(names, missing, unknown)
     return found
 
@@ -126,10 +132,11 @@ def check_faults(names: Sequence[str], missing: Iterable[int], unknown: Iterable
         raise InputError("; ".join(texts))
 
 
-def _placed(column: Column, values: Matrix, absent: NDArray[np.bool_]) -> Placed:
+def _placed(column: Column, values: Matrix, absent: NDArray[np.bool_],
+            place: Callable[[Column, Matrix], Matrix]) -> Placed:
     if column.complete:
         return None, np.where(absent, len(column.categories or ()), values).astype(np.int64)
-    points = place_of(column, values)
+    points = place(column, values)
     if absent.any():
         points[absent] = 0.0
     if not column.special and column.missing != "keep":
@@ -243,14 +250,6 @@ def untransformed(column: Column, values: Matrix) -> Matrix:
     # The logarithm of the largest float, rounded up, has no exponential.
     with np.errstate(over="ignore"):
         return np.exp(values) if column.transform == "log" else np.expm1(values) + column.lower
-
-
-def place_of(column: Column, values: Matrix) -> Matrix:
-    """Return numbers in a column's units, clipped to its bounds, as places in [-1, 1]."""
-    if column.transform is None and values.ndim == 1:
-        # The same in one pass.
-        return places_of(values, *column.bounds)
-    return to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
 
 
 def number_at(column: Column, places: Matrix) -> Matrix:

@@ -17,7 +17,6 @@ from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
 from trigmech.schema.derived import Completion, Derived, completion_of, listed
 from trigmech.schema.encoding import (
-    Placed,
     Values,
     check_faults,
     decode,
@@ -33,7 +32,7 @@ from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
 from trigmech.schema.values import is_unicode
 from trigmech.schema.words import as_html, as_written
-from trigmech.tables.frames import Columns, Matrix, column_names, to_matrix
+from trigmech.tables.frames import Columns, Matrix, to_matrix
 
 __all__ = ["Column", "Kind", "Schema"]
 
@@ -256,18 +255,7 @@ class Schema:
             matrix = to_matrix(table, self.names)
             check_faults(self.names, np.flatnonzero(np.isnan(matrix).any(axis=0)), ())
             return to_unit(matrix, *self._bounds)
-        return joined(self.places(table), self.spans)
-
-    def places(self, table: Any) -> list[Placed]:
-        """Return the numbers and the indicators of each column of a private table: its points in less memory.
-
-        See :func:`trigmech.schema.encoding.placed`. Raises the errors of :meth:`to_cube`.
-        """
-        self._check_bounds()
-        if self._plain and column_names(table) is None and not (
-                isinstance(table, np.ndarray) and table.dtype == object):
-            return [(column, None) for column in np.ascontiguousarray(self.to_cube(table).T)]
-        return placed(self.columns, table)
+        return joined(placed(self.columns, table), self.spans)
 
     def from_cube(self, points: Matrix) -> Matrix:
         """Return points (m, D) of the cube as an array (m, d) in the columns' own units, with NaN for missing values.
