@@ -7,7 +7,8 @@ import pytest
 
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, even_edges
-from trigmech.measurement.exact import exact_sums
+from trigmech.measurement.exact import _Evaluated, exact_sums
+from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateRows
 from trigmech.queries.book import Book, Numbers
 from trigmech.queries.directions import LARGEST_SCORE, Directions
@@ -103,9 +104,14 @@ def test_sums_of_many_pairs_take_little_memory_and_are_the_same_in_any_pieces(mo
     looked = []
     evaluate = Directions.evaluate
     monkeypatch.setattr(Directions, "evaluate", lambda self, part: looked.append(len(part)) or evaluate(self, part))
-    whole = exact_sums(PrivateRows.of(points), [query])[0]
+    rows, values = PrivateRows.of(points), FunctionSums(_Evaluated(query))
+    whole = values.parted(rows.sums(values)).basis_sum
     monkeypatch.setattr("trigmech.measurement.exact.MOST_VALUES", 100 * query.size)
     looked.clear()
-    np.testing.assert_array_equal(exact_sums(PrivateRows.of(points), [query])[0], whole)
+    np.testing.assert_array_equal(values.parted(rows.sums(values)).basis_sum, whole)
     assert max(looked) == 100
+    # By matrices no values are held.
+    looked.clear()
+    np.testing.assert_array_equal(exact_sums(rows, [query])[0], whole)
+    assert looked == []
     np.testing.assert_allclose(whole, evaluate(query, points).sum(axis=0), atol=1e-9)

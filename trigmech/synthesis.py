@@ -214,11 +214,13 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     table : dataframe, array_like (n, d), path or TableFile, private
         At least 2 rows, in any form that :meth:`trigmech.Schema.to_cube` accepts. A lazy table, or a table that can be
         read only once, is read into memory once. A file, CSV or Parquet, is read in chunks and may be larger than
-        memory. It is read once for each question of the run, at most :attr:`trigmech.Design.passes` times: up to four
-        times for :class:`trigmech.TableMechanism`, once for :class:`trigmech.MomentMechanism`, twice more for private
-        bounds and once more for private categories. CSV is read once more to count its rows, and any file is read once
-        more to check it if bounds or categories are private. For a table in several Parquet files give a list of them
-        or a pattern, such as "data/*.parquet". A DataFrame of Dask or Spark stays where it is.
+        memory. It is parsed once for its encoded rows, which are kept for all questions of the run: in memory up to
+        256 MiB, and beyond that in a temporary file without a name (``TMPDIR``). If that disk has no room, the file is
+        parsed for each question, at most :attr:`trigmech.Design.passes` times. CSV is read once more to count its rows.
+        If bounds or categories are private, any file is also read once to check it, twice to find bounds, and once to
+        find categories. The processes of an engine keep no rows: each question reads the table again. For a table in
+        several Parquet files give a list of them or a pattern, such as "data/*.parquet". A DataFrame of Dask or Spark
+        stays where it is.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget

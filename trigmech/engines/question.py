@@ -19,14 +19,12 @@ from trigmech.schema.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class Persons:
-    """The statistic of nothing but how many persons there are, whose rows are looked at if they are to be mapped."""
+    """The statistic of nothing but how many persons there are."""
 
     size = 0
 
     def add(self, chunk: Chunk, total: Total) -> None:
         """Add a chunk's persons."""
-        if chunk.schema is not None:
-            _ = chunk.points
         total.n += chunk.persons
 
     def check(self, total: Total) -> None:
@@ -133,7 +131,9 @@ def answered(packed: bytes, tables: Callable[[Question], Iterable[Any]]) -> Answ
         question: Question = pickle.loads(packed)
         total = Total(question.asked.size)
         for table in tables(question):
-            question.asked.add(chunk_of(table, question.schema, question.raw), total)
+            chunk = chunk_of(table, question.schema, question.raw)
+            # Mapped once, for all statistics.
+            question.asked.add(chunk if question.raw else chunk.mapped(), total)
         return Answer(total.limbs.astype("<i8").tobytes(), total.n)
     except TrigmechError as error:
         return Answer(b"", 0, str(error))

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
-from trigmech.functions.partition import Partition, all_codes
+from trigmech.functions.partition import Partition
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.sums import SHARE_BITS, Chunk, Integers, Total, add_means, pieces, shares
+from trigmech.measurement.sums import SHARE_BITS, Chunk, Integers, Total, add_means, pieces
+from trigmech.measurement.sweep import Sweep
 
 Array = NDArray[np.float64]
 
@@ -34,13 +34,45 @@ class Histograms:
         """The number of sums."""
         return sum(partition.size for partition in self.partitions)
 
+    @cached_property
+    def _finest(self) -> tuple[list[Partition], list[int], list[Integers]]:
+        """The partitions with the edges of all partitions of a column; of each partition its place, and its map."""
+        of: dict[tuple[tuple[int, ...], int | None], list[Partition]] = {}
+        for partition in self.partitions:
+            of.setdefault((partition.indicators, partition.value), []).append(partition)
+        edges = [np.unique(np.concatenate([each.edges for each in own])) for own in of.values()]
+        finest = [own[0].cut(each) for own, each in zip(of.values(), edges, strict=True)]
+        columns = [list(of).index((partition.indicators, partition.value)) for partition in self.partitions]
+        return finest, columns, [_parents(finest[j], partition)
+                                 for j, partition in zip(columns, self.partitions, strict=True)]
+
+    @cached_property
+    def _sweep(self) -> Sweep:
+        finest, _, _ = self._finest
+        return Sweep(finest, [((j,), (np.arange(partition.size),)) for j, partition in enumerate(finest)],
+                     [(partition.size,) for partition in finest], (), NO_PRODUCTS)
+
+    @cached_property
+    def _shared(self) -> Sweep:
+        finest, columns, maps = self._finest
+        return Sweep(finest, [((j,), (cells,)) for j, cells in zip(columns, maps, strict=True)],
+                     [(partition.size,) for partition in self.partitions], (), NO_PRODUCTS)
+
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add the shares of a chunk's persons. Their rows must lie in the domain."""
-        points = chunk.checked()
-        for span, starts, count in pieces(len(points), chunk.starts):
-            rows = points[span]
-            total.add(np.concatenate([shares(partition.codes(rows), starts, partition.size)
-                                      for partition in self.partitions]), count)
+        """Add the shares of a chunk's persons. Raise an InputError if a row is outside the domain."""
+        chunk = chunk.mapped()
+        if chunk.starts is not None:
+            for rows, starts, count in pieces(len(chunk.rows), chunk.starts):
+                cells, _ = self._shared.cells(chunk, rows, checked=True)
+                total.add(self._shared.shares(cells, starts), count)
+            return
+        counted, _ = self._sweep.counts(chunk, checked=True)
+        finest, columns, maps = self._finest
+        own = np.split(counted, np.cumsum([partition.size for partition in finest])[:-1])
+        found = [np.zeros(partition.size, dtype=np.int64) for partition in self.partitions]
+        for histogram, j, parents in zip(found, columns, maps, strict=True):
+            np.add.at(histogram, parents, own[j])
+        total.add(np.concatenate(found), len(chunk.rows), SHARE_BITS)
 
     def check(self, total: Total) -> None:
         """Raise an InputError unless each histogram counts all persons."""
@@ -87,24 +119,28 @@ class JointCounts:
         """The number of sums."""
         return sum(self.sizes) + len(self.places)
 
+    @cached_property
+    def _sweep(self) -> Sweep:
+        return Sweep(self.partitions, self.tables, self.shapes, self.scores, self.places)
+
     def add(self, chunk: Chunk, total: Total) -> None:
         """Add the shares of a chunk's persons and their means of products. Every row is accepted."""
-        points, first, second = chunk.points, *self.places.T
+        chunk, (first, second) = chunk.mapped(), self.places.T
         tables, products = (total.part(members) for members in (slice(sum(self.sizes)), slice(sum(self.sizes), None)))
-        for span, starts, count in pieces(len(points), chunk.starts):
-            codes = all_codes(self.partitions, points[span])
-            tables.add(self._shares(codes, starts))
+        if chunk.starts is None:
+            counts, sums = self._sweep.counts(chunk, checked=False)
+            tables.add(counts, bits=SHARE_BITS)
+            products.add(sums, bits=PRODUCT_BITS)
+            total.n += len(chunk.rows)
+            return
+        for rows, starts, count in pieces(len(chunk.rows), chunk.starts):
+            cells, codes = self._sweep.cells(chunk, rows, checked=False)
+            tables.add(self._sweep.shares(cells, starts))
             total.n += count
-            if not len(self.places):
-                continue
-            scores = np.concatenate([score.T[:, codes[:, j]] for j, score in enumerate(self.scores)])
-            if starts is None:
-                sums = np.zeros(len(self.places), dtype=np.int64)
-                _add_products(scores, self.places, sums)
-                products.add(sums << PRODUCT_BITS)
-            else:
-                add_means(lambda rows, scores=scores: (scores[first, rows] * scores[second, rows]).T, len(codes),  # type: ignore[misc]
-                          starts, PRODUCT_BITS, products)
+            if len(self.places):
+                scores = np.concatenate([score.T[:, codes[j]] for j, score in enumerate(self.scores)])
+                add_means(lambda rows, scores=scores: (scores[first, rows] * scores[second, rows]).T,  # type: ignore[misc]
+                          codes.shape[1], starts, PRODUCT_BITS, products)
 
     def check(self, total: Total) -> None:
         """Raise an InputError unless each table counts all persons."""
@@ -115,15 +151,6 @@ class JointCounts:
         values = total.over(SHARE_BITS)
         parts = np.split(values, np.cumsum(self.sizes))
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=False)], parts[-1]
-
-    def _shares(self, codes: NDArray[np.int32], starts: Integers | None) -> Integers:
-        found = []
-        for (columns, maps), shape in zip(self.tables, self.shapes, strict=True):
-            place = np.zeros(len(codes), dtype=np.int64)
-            for j, cells, size in zip(columns, maps, shape, strict=True):
-                place = place * size + cells[codes[:, j]]
-            found.append(shares(place, starts, int(np.prod(shape))))
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
 def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Array]:
@@ -154,10 +181,8 @@ def _check_groups(total: Total, sizes: Sequence[int]) -> None:
             raise InputError(f"the counts of {total.n} persons do not sum to {total.n}")
 
 
-@njit(cache=True, nogil=True)
-def _add_products(values: Integers, places: Integers, sums: Integers) -> None:
-    """Add, for each pair of places, the products of the scores (places, rows) over all rows."""
-    for r in range(len(places)):
-        first, second = values[places[r, 0]], values[places[r, 1]]
-        for i in range(values.shape[1]):
-            sums[r] += first[i] * second[i]
+def _parents(finer: Partition, partition: Partition) -> Integers:
+    """Return the position of a partition that each position of a finer one lies in."""
+    k = len(partition.indicators)
+    inside = np.searchsorted(partition.edges[1:-1], finer.edges[:-1], side="right")
+    return np.concatenate([np.arange(k), k + inside])

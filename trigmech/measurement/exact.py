@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ from trigmech.functions.partition import Partition
 from trigmech.measurement.counts import Histograms, JointCounts
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.sums import MOST_VALUES, Chunk, Statistic, Total
+from trigmech.measurement.sums import MOST_VALUES, Chunk, Integers, Statistic, Total
 from trigmech.queries.base import Query
+from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram
@@ -69,8 +70,9 @@ class Asked:
             found.append((joint, _joint([self.queries[i] for i in joint])))
         for members in others.values():
             query = self.queries[members[0]]
-            found.append((members, FunctionSums(query.features if isinstance(query, Functions) else
-                                                cast(FunctionSet, _Evaluated(query)))))
+            found.append((members, DirectionSums(cast(FunctionSet, _Directed(query))) if isinstance(query, Directions)
+                          else FunctionSums(query.features if isinstance(query, Functions) else
+                                            cast(FunctionSet, _Evaluated(query)))))
         return found
 
     @cached_property
@@ -161,6 +163,24 @@ class _Evaluated:
     def evaluate(self, X: Array) -> Array:
         """Return the values."""
         return self.query.evaluate(X)
+
+
+class _Directed(_Evaluated):
+    """Directions, whose values are not held."""
+
+    rows_at_a_time = lattice.MOST_ROWS
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionSums(FunctionSums):
+    """The sums of products of directions: the same sums as those of their values, by one product of matrices.
+
+    Entries are multiples of 2^-15 and at most 1. So products are on the lattice, and floats hold sums of 2^13 exactly.
+    """
+
+    def _sums(self, rows: Array) -> Integers:
+        query = cast(Any, self.functions).query
+        return lattice.integers(query.means(rows, np.ones(len(rows))))
 
 
 def _looked_at(query: Query) -> Partition:

@@ -82,16 +82,17 @@ class FunctionSums:
         Cost: K multiplications and additions for each row, and d^2/2 more for the covariance. Memory does not grow with
         n.
         """
-        points = chunk.points
-        chunk.domain.check(points)
+        chunk = chunk.mapped()
+        chunk.check()
         if chunk.starts is None:
             # A set of custom functions holds all its values at once, so it limits the number of rows.
             rows = getattr(self.functions, "rows_at_a_time", lattice.MOST_ROWS)
-            for part in in_order(lambda a, b: self._sums(points[a:b]), len(points), rows):
+            for part in in_order(lambda a, b: self._sums(chunk.points(a, b)), len(chunk.rows), rows):
                 total.add(part)
-            total.n += len(points)
+            total.n += len(chunk.rows)
         else:
-            add_means(lambda span: self._values(points[span]), len(points), chunk.starts, 0, total)
+            add_means(lambda span: self._values(chunk.points(span.start, span.stop)), len(chunk.rows), chunk.starts, 0,
+                      total)
 
     def check(self, total: Total) -> None:
         """Raise an InputError if a sum is larger than the number of persons."""

@@ -1,6 +1,7 @@
 """PRIVATE. A table, and its rows as points of the cube."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.measurement.kept import Kept
 from trigmech.measurement.persons import Buckets, PersonAlone, chunk_of, read_by
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
@@ -151,6 +153,10 @@ class PrivateTable:
         complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
         complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
         self._buckets = Buckets(self._table, schema) if self._file and schema.person is not None else None
+        # Closes what is on the disk.
+        self._open = ExitStack()
+        if self._buckets is not None:
+            self._open.callback(self._buckets.close)
         self._rows = self._encoded(complete, schema, quiet=checking)
         self.n = self._rows.n
         if self.n < least:
@@ -167,8 +173,7 @@ class PrivateTable:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._buckets is not None:
-            self._buckets.close()
+        self._open.close()
 
     def say(self, step: str, done: int, total: int, /) -> None:
         """Report progress, with public facts only."""
@@ -205,19 +210,20 @@ class PrivateTable:
         private categories are found.
         """
         if not self._file:
-            whole = chunk_of(self._table, schema)
             # Mapped once, for all rounds.
-            mapped = Chunk(whole.points, schema.domain, None, whole.starts)
+            mapped = chunk_of(self._table, schema).mapped()
             return PrivateRows(mapped.persons, schema.domain, lambda: (mapped,))
         n = self._table.n if self._buckets is None else self._buckets.n
+        kept = Kept(lambda: (chunk_of(part, schema).mapped() for part in self._parts(first)))
+        # A pass that only checks is not repeated.
+        source = kept.encoded if quiet else kept.chunks
+        self._open.callback(kept.close)
 
         def chunks() -> Iterator[Chunk]:
             done = 0
             if not quiet and schema.person is not None:
                 self.say("measuring", 0, 0)
-            for part in self._parts(first):
-                whole = chunk_of(part, schema)
-                mapped = Chunk(whole.points, schema.domain, None, whole.starts)
+            for mapped in source():
                 done += mapped.persons
                 # The number of parts, and of persons in each, depends on hashes and is private.
                 if not quiet and schema.person is None:

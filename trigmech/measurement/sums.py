@@ -15,8 +15,8 @@ of scores move by at most 2^-47 of their unit; see :mod:`trigmech.planning.table
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numba import njit
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.measurement.compact import Compact, layout_of
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -45,7 +46,7 @@ class Chunk:
 
     Parameters
     ----------
-    rows : ndarray (k, D), or a table, private
+    rows : ndarray (k, D), Compact, or a table, private
     domain : Domain
     schema : Schema, optional
         Maps a table to points. None: the rows are points already.
@@ -61,10 +62,24 @@ class Chunk:
     starts: Integers | None = None
     order: Integers | None = None
 
-    @property
-    def points(self) -> Array:
-        """The rows as points (k, D), with the rows of a person together."""
-        return self.sorted(np.asarray(self.rows) if self.schema is None else self.schema.to_cube(self.rows))
+    def mapped(self) -> "Chunk":
+        """Return the chunk with rows as points or in compact form, and the rows of a person together."""
+        if self.schema is None:
+            return self if self.order is None else replace(self, rows=self.sorted(self.rows), order=None)
+        return self._mapped(self.schema)
+
+    def _mapped(self, schema: Schema) -> "Chunk":
+        rows = layout_of(schema.domain).rows_of_table(schema, self.rows)
+        return Chunk(rows if self.order is None else rows.sorted(self.order), schema.domain, None, self.starts)
+
+    def points(self, first: int = 0, last: int | None = None) -> Array:
+        """Return consecutive rows as points (m, D), by default all, of a chunk that is mapped."""
+        return self.rows.points(first, last) if isinstance(self.rows, Compact) else np.asarray(self.rows)[first:last]
+
+    def check(self) -> None:
+        """Raise an InputError if a row breaks a rule of the domain. Compact rows keep to it."""
+        if not isinstance(self.rows, Compact):
+            self.domain.check(np.asarray(self.rows))
 
     def sorted(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values of each row, with the rows of a person together."""
@@ -74,14 +89,6 @@ class Chunk:
     def persons(self) -> int:
         """The number of persons."""
         return len(self.rows) if self.starts is None else len(self.starts)
-
-    def checked(self) -> Array:
-        """Return the points. Raise an InputError if one is outside the domain, because sensitivities rely on it."""
-        points = self.points
-        self.domain.check(points)
-        if not (np.abs(points) <= 1.0).all():
-            raise InputError("the rows must lie in the cube [-1, 1]^d")
-        return points
 
     def __repr__(self) -> str:
         return "Chunk(values hidden)"
@@ -110,12 +117,16 @@ class Total:
         own.limbs = self.limbs[:, members]
         return own
 
-    def add(self, numbers: Integers, persons: int = 0) -> None:
-        """Add numbers (K,) of at most 63 bits."""
+    def add(self, numbers: Integers, persons: int = 0, bits: int = 0) -> None:
+        """Add numbers (K,), of at most 63 bits and at most 95 with the shift, times 2^bits; bits below 64."""
         high, low = self.limbs
-        low += numbers & (2**LIMB - 1)
-        high += (numbers >> LIMB) + (low >> LIMB)
-        low &= 2**LIMB - 1
+        if bits >= LIMB:
+            high += numbers << (bits - LIMB)
+        else:
+            # The part that stays below 2^32 after the shift, and all above it.
+            low += (numbers & (2**(LIMB - bits) - 1)) << bits
+            high += (numbers >> (LIMB - bits)) + (low >> LIMB)
+            low &= 2**LIMB - 1
         self.n += persons
 
     def __iadd__(self, other: "Total") -> "Total":
@@ -155,6 +166,10 @@ class Statistic(Protocol):
         ...
 
 
+@overload
+def pieces(n: int, starts: Integers, most: int = ...) -> Iterator[tuple[slice, Integers, int]]: ...
+@overload
+def pieces(n: int, starts: Integers | None, most: int = ...) -> Iterator[tuple[slice, Integers | None, int]]: ...
 def pieces(n: int, starts: Integers | None,
            most: int = PERSONS_AT_A_TIME) -> Iterator[tuple[slice, Integers | None, int]]:
     """Yield consecutive persons, at most ``most`` at a time: their rows, the first row of each, and their number.

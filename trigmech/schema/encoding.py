@@ -12,6 +12,7 @@ rest on these facts, and :meth:`trigmech.domain.Domain.check` verifies them on a
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -37,6 +38,8 @@ LONGEST_KEY = 200
 ROUNDING, MOST_DECIMALS = 2.0**-50, 22
 
 Values = NDArray | np.ma.MaskedArray
+# The numbers and the indicators of a column.
+Placed = tuple[Matrix | None, NDArray[np.int64] | None]
 
 
 def to_unit(values: Matrix, lower: Any, upper: Any) -> Matrix:
@@ -67,29 +70,85 @@ def shortened(values: Matrix, error: Any) -> Matrix:
     return np.where(np.abs(short - values) <= error, short, values)
 
 
-def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, bool]:
-    """Write column ``j`` of a private table to its coordinates ``out`` (n, width), which are zeros before.
+def joined(places: Sequence[Placed], spans: Sequence[tuple[int, int]]) -> Matrix:
+    """Return points (n, D), given each column's places and the span of its coordinates."""
+    n = next(len(each) for own in places for each in own if each is not None)
+    out = np.zeros((n, spans[-1][1]))
+    for (points, held), (start, _) in zip(places, spans, strict=True):
+        if held is not None:
+            rows = np.flatnonzero(held >= 0)
+            out[rows, start + held[rows] + (points is not None)] = 1.0
+        if points is not None:
+            out[:, start] = points
+    return out
 
-    Return whether a value is missing where that is refused, and whether one is no category; if so ``out`` is not
-    usable.
+
+def place_of(column: Column, values: Matrix) -> Matrix:
+    """Return numbers in a column's units, clipped to its bounds, as places in [-1, 1]."""
+    return to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
+
+
+def placed(columns: Sequence[Column], table: Any, place: Callable[[Column, Matrix], Matrix] = place_of) -> list[Placed]:
+    """Return each column of a private table: numbers in [-1, 1], and which of the indicators beside them is 1.
+
+    ``place`` is :func:`place_of`, or another function with the same values.
+
+    Returns
+    -------
+    list of (ndarray (n,) or None, ndarray (n,) of int or None)
+        The numbers, which are 0 where an indicator is 1; None for indicators of categories. The indicator of each row,
+        or -1; None for a column without indicators.
+
+    Raises
+    ------
+    InputError
+        If values are missing where that is refused, or one is no category.
     """
-    values, absent, unknown = _read(column, table, j)
-    faults = bool(absent.any()) and column.missing == "refuse", bool(unknown.any())
-    if any(faults):
-        return faults
+    names = tuple(column.name for column in columns)
+    read = Columns(table, names)
+    found, missing, unknown = list[Placed](), [], []
+    for j, column in enumerate(columns):
+        values, absent, strange = _read(column, read, j)
+        if absent.any() and column.missing == "refuse":
+            missing.append(j)
+        if strange.any():
+            unknown.append(j)
+        found.append((None, None) if missing or unknown else _placed(column, values, absent, place))
+    check_faults(names, missing, unknown)
+    return found
+
+
+def check_faults(names: Sequence[str], missing: Iterable[int], unknown: Iterable[int]) -> None:
+    """Raise an InputError if there are columns with missing values or with values that are no category."""
+    lacking, strange = ([repr(names[j]) for j in faulty] for faulty in (missing, unknown))
+    texts = []
+    if lacking:
+        texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them, leave the column "
+                     "out, or allow missing values in the schema (missing='keep' or 'centre')")
+    if strange:
+        texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all "
+                     "possible categories, or let the option other name the category of all other values")
+    if texts:
+        raise InputError("; ".join(texts))
+
+
+def _placed(column: Column, values: Matrix, absent: NDArray[np.bool_],
+            place: Callable[[Column, Matrix], Matrix]) -> Placed:
     if column.complete:
-        out[np.arange(len(out)), np.where(absent, len(column.categories or ()), values).astype(np.int64)] = 1.0
-        return faults
-    points = place_of(column, values)
-    points[absent] = 0.0
+        return None, np.where(absent, len(column.categories or ()), values).astype(np.int64)
+    points = place(column, values)
+    if absent.any():
+        points[absent] = 0.0
+    if not column.special and column.missing != "keep":
+        return points, None
+    held = np.full(len(points), -1)
     for k, special in enumerate(column.special):
         hit = values == column.number(special)
         points[hit] = 0.0
-        out[hit, 1 + k] = 1.0
+        held[hit] = k
     if column.missing == "keep":
-        out[absent, -1] = 1.0
-    out[:, 0] = points
-    return faults
+        held[absent] = len(column.special)
+    return points, held
 
 
 def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:
@@ -191,11 +250,6 @@ def untransformed(column: Column, values: Matrix) -> Matrix:
     # The logarithm of the largest float, rounded up, has no exponential.
     with np.errstate(over="ignore"):
         return np.exp(values) if column.transform == "log" else np.expm1(values) + column.lower
-
-
-def place_of(column: Column, values: Matrix) -> Matrix:
-    """Return numbers in a column's units, clipped to its bounds, as places in [-1, 1]."""
-    return to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
 
 
 def number_at(column: Column, places: Matrix) -> Matrix:

@@ -16,7 +16,17 @@ from trigmech.schema.column import Column, Kind
 from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
 from trigmech.schema.derived import Completion, Derived, completion_of, listed
-from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, to_unit, values_of
+from trigmech.schema.encoding import (
+    Values,
+    check_faults,
+    decode,
+    from_unit,
+    joined,
+    levels_of,
+    placed,
+    to_unit,
+    values_of,
+)
 from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
@@ -243,19 +253,9 @@ class Schema:
         self._check_bounds()
         if self._plain and not (isinstance(table, np.ndarray) and table.dtype == object):
             matrix = to_matrix(table, self.names)
-            self._report(np.flatnonzero(np.isnan(matrix).any(axis=0)), ())
+            check_faults(self.names, np.flatnonzero(np.isnan(matrix).any(axis=0)), ())
             return to_unit(matrix, *self._bounds)
-        columns = Columns(table, self.names)
-        out = np.zeros((columns.n, self.domain.d))
-        missing, unknown = [], []
-        for j, (column, (start, stop)) in enumerate(zip(self.columns, self.spans, strict=True)):
-            absent, strange = encode(column, columns, j, out[:, start:stop])
-            if absent:
-                missing.append(j)
-            if strange:
-                unknown.append(j)
-        self._report(missing, unknown)
-        return out
+        return joined(placed(self.columns, table), self.spans)
 
     def from_cube(self, points: Matrix) -> Matrix:
         """Return points (m, D) of the cube as an array (m, d) in the columns' own units, with NaN for missing values.
@@ -378,19 +378,6 @@ class Schema:
             if names:
                 raise InputError(f"the {what} of column(s) {', '.join(map(repr, names))} are private and not found "
                                  f"yet; find them by a private step and complete the schema with Schema.with_{what}")
-
-    def _report(self, missing: Iterable[int], unknown: Iterable[int]) -> None:
-        """Raise an InputError if there are columns with missing values or with values that are no category."""
-        lacking, strange = ([repr(self.columns[j].name) for j in faulty] for faulty in (missing, unknown))
-        texts = []
-        if lacking:
-            texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them, leave the column "
-                         "out, or allow missing values in the schema (missing='keep' or 'centre')")
-        if strange:
-            texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all "
-                         "possible categories, or let the option other name the category of all other values")
-        if texts:
-            raise InputError("; ".join(texts))
 
 
 def _column(plain: Any) -> Column:
