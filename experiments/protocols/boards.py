@@ -55,7 +55,7 @@ class Protocol:
     title: str
     delta: float
     degree: int  # columns of the tables that it asks for
-    # Of the schema, the real, the synthetic and the test rows, and the column that all tables have.
+    # Its arguments: the schema, the real, the synthetic and the test rows, and the column that all tables have.
     score: Callable[..., dict[str, float]]
     shown: tuple[str, ...]  # measures on the page, the most important first; the CSV has all
     floor: str  # what a table cannot be expected to be better than
@@ -189,7 +189,7 @@ def rival_methods() -> list[str]:
     """Return all methods of all rivals, at the protocol's budget and, where their accounts are known, as private."""
     return [f"{method}-{rival.name}{end}" for rival in rivals.rivals().values() if rival.name != rivals.OWN
             for method in rival.methods for end in ("", AS_PRIVATE)
-            if not end or rival.name == "dpmm" and method.partition("-")[0] in interface.SPENT]
+            if not end or (rival.name == "dpmm" and method.partition("-")[0] in interface.SPENT)]
 
 
 def equal_epsilon(epsilon: float, delta: float) -> float:
@@ -252,7 +252,7 @@ def board(name: str, asked: Asked) -> Path:
             print(f"installing {rival_of(method)[0].name}")
             rivals.install(rival_of(method)[0])
     sizes = asked.cells[:1] if quick else asked.cells
-    # What comes first is a table by each method, so that an interrupted run has something of all.
+    # Each method makes one table first, so that an interrupted run has something of all.
     cells = [TableCell(each, name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, asked.minutes)
              for seed in range(1 if quick else asked.seeds or SEEDS) for k in range(len(sizes)) for each in found
              for method in chosen for size in sizes_for(method, loaded(each)[1], sizes)[k:k + 1]
@@ -312,7 +312,7 @@ def summary(results: dict[TableCell, dict[str, Any]]) -> pd.DataFrame:
     keys = ["dataset", "method", "cells", "epsilon", "delta", "measure"]
     grouped = table.groupby(keys, sort=False)
     lines = grouped["value"].agg(mean="mean", deviation="std", least="min", most="max", seeds="count")
-    # What a failed seed does not know, another does.
+    # Another seed knows what a failed seed does not.
     told = grouped[["neighbours", "version", "failed"]].agg(lambda texts: max(texts, key=len))
     return lines.join(told).reset_index()
 
@@ -368,8 +368,9 @@ def page(protocol: Protocol, lines: pd.DataFrame, older: Container[str] = ()) ->
             "rival's mean is better than this one of ours.", "",
             "- *default*, *smooth*: this package by default, and designed for smooth queries alone; neighbours replace "
             "a row. *default-equal*: the default at the budget that a rival at this ε, which adds or removes a row, "
-            "spends at least when a row is replaced. *replaced*: the ε that a tool's own accounts prove then. A rival "
-            f"with *{AS_PRIVATE}* has the budget at which this is the ε of the title.",
+            "spends at least when a row is replaced. *replaced*: the ε that a tool's own accounts prove then."
+            + f" A rival with *{AS_PRIVATE}* has the budget at which this is the ε of the title."
+            * any(method.endswith(AS_PRIVATE) and method != EQUAL for method in lines["method"]),
             "- *independent*: real columns, each in an order of its own. *bootstrap*: real rows drawn with "
             "replacement. *real*: the real rows, compared with test rows. None of these is private.",
             f"- Rivals take categories: numbers are cut into {' or '.join(map(str, CELLS))} equal public cells, in "

@@ -37,7 +37,7 @@ GROUP = "PUMA"
 NIST_SPECIAL = {"POVPIP": (501,), "WGTP": (0,), "NOC": (0,)}
 NIST_CONTINUOUS = ("DENSITY",)
 NOT_APPLICABLE = "N"
-# Of other excerpts of the same dictionary: those of Massachusetts and of Texas.
+# Codes that start so belong to other excerpts of the same dictionary: Massachusetts and Texas.
 OTHER_STATES = ("25-", "48-")
 
 # Adult, from its documentation.

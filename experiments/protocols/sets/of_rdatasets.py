@@ -60,14 +60,15 @@ def loaded(package: str, item: str) -> tuple[pd.DataFrame, tm.Schema]:
 
     columns, table = [], data(package, item)[list(KNOWN[package, item])].copy()
     for name, (*bounds, last) in KNOWN[package, item].items():
-        known, missing = (bounds, "keep") if last == "?" else ([*bounds, last], "refuse")
+        known = bounds if last == "?" else [*bounds, last]
+        options: dict[str, Any] = {"missing": "keep"} if last == "?" else {}
         if isinstance(known[0], str):
-            there = table[name].notna()
-            table[name] = table[name].astype(str).where(there)
-            columns.append(tm.Column(name, kind="categorical", categories=tuple(known), missing=missing))
+            table[name] = table[name].astype(str).where(table[name].notna())
+            options |= {"kind": "categorical", "categories": tuple(known)}
         else:
-            kind = "binary" if known == [0, 1] else "integer" if isinstance(known[0], int) else "continuous"
-            columns.append(tm.Column(name, known[0], known[1], kind, missing=missing))
+            options |= {"lower": known[0], "upper": known[1], "kind": "binary" if known == [0, 1] else
+                        "integer" if isinstance(known[0], int) else "continuous"}
+        columns.append(tm.Column(name, **options))
     return table, tm.Schema(columns)
 
 
