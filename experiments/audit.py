@@ -1,7 +1,7 @@
 """Lower bounds of epsilon by experiment: two neighbouring tables, and whether their releases can be told apart.
 
-Of two tables that differ in one row, chosen to attain the sensitivities where they can be attained, the door releases
-each many times. Half of the runs choose an event: a threshold on the log-likelihood ratio of all that was drawn, or
+Two tables differ in one row and attain the sensitivities where these can be attained. The door releases each of them
+many times. Half of the runs choose an event: a threshold on the log-likelihood ratio of all that was drawn, or
 that a number comes up again. The other half count it. For the Clopper-Pearson bounds p on its probability from below
 and q on the neighbour's from above, epsilon is at least log((p - delta) / q), with the stated confidence. A bound above
 what the ledger proves refutes the mechanism: faults that were planted must be refuted, and nothing else. The fit comes
@@ -311,7 +311,7 @@ def worst(subject: Callable[[Array], Subject], n: int, d: int) -> Subject:
             pure = moved.max(initial=0.0) if one.law == "linf" else moved.sum()
             loss += float(pure if found.budget.delta == 0 else np.square(moved).sum())
             moving += int((moved > 1e-9).sum()) * (1 if one.law == "linf" else -1)
-        # Of equal losses that one which more runs show.
+        # If losses are equal, the one that more runs show.
         return round(loss, 9), moving
 
     pairs = []
@@ -541,7 +541,7 @@ FAULTS: dict[str, Callable[[], Subject]] = {
 
 # Runs of each of the two tables. The axes and the hardened noise, above all linf's, take longer.
 SIMULATED, WITH_AXES, HARDENED, HARDENED_SLOW, PLANTED = 200_000, 100_000, 50_000, 20_000, 100_000
-# Of rounds that are planned anew in each run; and with a planted fault.
+# Runs of rounds that are planned anew in each run; and with a planted fault.
 WITH_ROUNDS, ROUNDS_PLANTED = 6_000, 20_000
 # As many as it takes to tell the 1.04 of the thesis's scale at t = 3 from the 1 that it claims.
 MORE = {"TrigI, t = 3, published": 1_000_000}

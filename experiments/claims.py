@@ -18,7 +18,7 @@ from experiments.companions.discrete import Array, Codes
 RUNS, SEED = 20_000, 2018
 # By how much a planted fault makes noise too small.
 FAULT = 1.75
-# Of the tables of the filters: few rows, so that a threshold is passed about every second time.
+# The filters' tables have few rows, so that a threshold is passed about every second time.
 ROWS, COLUMNS = 50, 16
 LEAST, MOVED = jtree.JTree().thresholds((2,) * COLUMNS), models.sensitivity(ROWS, (2, 2), "I")
 

@@ -36,7 +36,7 @@ DESIGNS: dict[str, Any] = {
     "smooth": tm.MomentMechanism(),
 }
 PAIRS, TRIPLES, CELLS, QUERIES = 30, 30, {1: 16, 2: 8, 3: 4}, 200
-# Of a normal error: its mean size over its deviation.
+# The mean size of a normal error over its deviation.
 MEAN_SIZE = np.sqrt(2.0 / np.pi)
 
 

@@ -28,7 +28,7 @@ import trigmech as tm
 from trigmech._files import write_whole
 
 Array = NDArray[np.float64]
-# Of each kind of run the numbers of each.
+# For each kind of run: for each run its numbers.
 Fingerprint = list[list[list[float]]]
 
 KNOWN, MADE = "fingerprints.json", "versions.json"

@@ -12,7 +12,7 @@ from experiments.asked import Asked
 from experiments.cells import Call
 from experiments.runs import PAIR_WIDTHS, WIDTHS
 
-# Of the workloads, as texts; W3 has no widths.
+# The workloads' widths, as texts; W3 has no widths.
 SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}" for width in PAIR_WIDTHS),
           "w3": ("",)}
 

@@ -38,10 +38,10 @@ AS_IN = re.compile(r"<!-- as in: ([\w.]+) -->\n\n?((?:- .*\n)+)")
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 TENS = {20: "twenty", 30: "thirty", 40: "forty", 50: "fifty", 60: "sixty"}
 
-# Of an expression whose results are not there, or are others.
+# What evaluating an expression may raise if its results are missing or have another form.
 FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, OSError, SyntaxError, TypeError, ValueError)
 
-# Of a page these are no sentences.
+# These parts of a page are no sentences.
 NO_PROSE = re.compile(r"^```.*?^```$|^\|.*?$|^#.*?$|<!--.*?-->|`[^`\n]*`|\$[^$\n]+\$|\]\([^)]*\)|https?://\S+",
                       re.DOTALL | re.MULTILINE)
 # Names of parts of a source and of versions are no measurements.

@@ -68,6 +68,12 @@ def scores(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[st
     return found
 
 
+def few(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
+        within: str = "") -> dict[str, float]:
+    """Return the measures that are errors, for the scoreboard beside rivals."""
+    return {name: value for name, value in scores(schema, real, made).items() if name != "spread"}
+
+
 def _codes(schema: tm.Schema, real: pd.DataFrame, table: pd.DataFrame) -> NDArray[np.int64]:
     found = []
     for column in schema.columns:

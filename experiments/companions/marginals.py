@@ -39,7 +39,7 @@ METHODS: dict[str, Any] = {
 FALSE = tuple(name for name, made in METHODS.items() if isinstance(made, JTree) and made.variant == "published")
 
 COLLEGE = ("Some-college", "Assoc-acdm", "Assoc-voc", "Bachelors", "Masters", "Prof-school", "Doctorate")
-# Of each: a column, the labels that count, and columns that must not be known.
+# For each target: a column, the labels that count, and columns that must not be known.
 TARGETS: dict[str, dict[str, tuple[int, tuple[str, ...], tuple[int, ...]]]] = {
     "nltcs": {"outside": (15, ("1",), ()), "money": (2, ("1",), ()), "toilet": (10, ("1",), ()),
               "travelling": (3, ("1",), ())},

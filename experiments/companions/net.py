@@ -25,7 +25,7 @@ from experiments.companions.selection import exponential, exponents
 from trigmech.errors import InputError
 
 LARGEST_NET = 500_000
-# Of one column; the second was chosen before.
+# Nets of one column; the second was chosen before.
 NETS = ((9, 8), (13, 8), (17, 7))
 WIDTHS, QUERIES, RUNS, SEED = (0.5, 2.0), 64, 10, 2014
 SIZES_OF_2_3 = ((1, 4), (2, 4), (8, 4), (8, 100))

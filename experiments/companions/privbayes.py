@@ -81,7 +81,7 @@ class PrivBayes:
             exact = np.bincount(rows[:, x] * size + of_parents(parents), counts, domain[x] * size).reshape(-1, size)
             return nearness(exact.astype(np.float64)) if self.score == "F" else models.score(exact / n, self.score)
 
-        # Of binary columns the largest useful number of parents, 0 for independent columns.
+        # For binary columns: the largest useful number of parents, 0 for independent columns.
         k = max((k for k in range(1, min(d - 1, self.most) + 1)
                  if binary and n * rest / ((d - k) * 2 ** (k + 2)) >= self.usefulness), default=0)
         limit = n * rest / (2.0 * d * self.usefulness)

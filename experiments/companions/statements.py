@@ -27,7 +27,7 @@ READINGS = {"as printed, for a row that is added or removed": "PrivHD, as printe
             "by the honest junction tree": "junction tree, honest"}
 JTREE = "JTree, published"  # the only one that is refused, for cliques of more than a million cells
 HONEST, RIVALS = READINGS["by the honest junction tree"], ["PrivBayes", JTREE]
-# Of each set with support vector machines one target: it tells how many runs there were.
+# One target for each set with support vector machines: it tells how many runs there were.
 FIRST = {name: next(iter(targets)) for name, targets in TARGETS.items()}
 # A copy of another column: its error without privacy is 0.
 COPIED = "post-secondary"

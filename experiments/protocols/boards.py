@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 
 import trigmech as tm
 from experiments import cells as machinery
-from experiments import fingerprints, rivals
+from experiments import fingerprints, rivals, small
 from experiments.asked import Asked, LeftOut
 from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
 from experiments.declare import Experiment, at_hand
@@ -31,6 +32,7 @@ from experiments.protocols.data import every_set, find, loaded
 from experiments.rivals.adapters import interface
 
 DEFAULT, EQUAL, SMOOTH = "default", "default-equal", "smooth"
+AS_PRIVATE = "-equal"  # the end of the name of a rival at equal privacy
 OWN = (DEFAULT, EQUAL, SMOOTH)
 INDEPENDENT, BOOTSTRAP, REAL = "independent", "bootstrap", "real"
 NOT_PRIVATE = (INDEPENDENT, BOOTSTRAP, REAL)
@@ -53,7 +55,7 @@ class Protocol:
     title: str
     delta: float
     degree: int  # columns of the tables that it asks for
-    # Of the schema, the real, the synthetic and the test rows, and the column that all tables have.
+    # Its arguments: the schema, the real, the synthetic and the test rows, and the column that all tables have.
     score: Callable[..., dict[str, float]]
     shown: tuple[str, ...]  # measures on the page, the most important first; the CSV has all
     floor: str  # what a table cannot be expected to be better than
@@ -75,6 +77,8 @@ PROTOCOLS = {each.name: each for each in (
              REAL, ("adult",)),
     Protocol("smooth", "The thesis's data sets: worst errors of smooth queries", 1e-3, 2, scores.smooth,
              ("w1_2", "w1_4", "w1_6", "w1_8", "w1_10", "w2_0.5", "w3"), BOOTSTRAP, ("wdbc",)),
+    Protocol("few", "Small tables beside rivals: 178 to 1,688 rows", small.DELTA, 2, small.few,
+             ("pairs", "columns", "distance", "ranks"), BOOTSTRAP, ("sklearn wine",)),
 )}
 
 
@@ -93,12 +97,16 @@ class TableCell:
     @property
     def budget(self) -> tm.Budget:
         """What the method is given."""
-        delta = PROTOCOLS[self.protocol].delta
-        return tm.Budget(equal_epsilon(self.epsilon, delta) if self.method == EQUAL else self.epsilon, delta)
+        delta, epsilon = PROTOCOLS[self.protocol].delta, self.epsilon
+        if self.method == EQUAL:
+            epsilon = equal_epsilon(epsilon, delta)
+        elif self.method.endswith(AS_PRIVATE):
+            epsilon = rival_epsilon(self.method, epsilon, delta)
+        return tm.Budget(epsilon, delta)
 
     def key(self) -> str:
         """Return the name of the file with its scores: another one for another table, or other code of the scores."""
-        return key_of(self, "board", self.made() + code_of("experiments.protocols.scores"))
+        return key_of(self, "board", self.made() + code_of(PROTOCOLS[self.protocol].score.__module__))
 
     def made(self) -> str:
         """Return the name of the table itself: another one for other rows, or other code of the method."""
@@ -170,7 +178,7 @@ def rival_of(method: str) -> tuple[rivals.Rival, str]:
     """Return the tool of a method such as "AIM-dpmm", and the method's name there; KeyError if there is none."""
     if method in OWN:
         return rivals.rivals()[rivals.OWN], SMOOTH if method == SMOOTH else DEFAULT
-    name, _, tool = method.rpartition("-")
+    name, _, tool = method.removesuffix(AS_PRIVATE).rpartition("-")
     found = rivals.rivals().get(tool)
     if found is None or name not in found.methods:
         raise KeyError(method)
@@ -178,9 +186,10 @@ def rival_of(method: str) -> tuple[rivals.Rival, str]:
 
 
 def rival_methods() -> list[str]:
-    """Return all methods of all rivals."""
-    return [f"{method}-{rival.name}" for rival in rivals.rivals().values() if rival.name != rivals.OWN
-            for method in rival.methods]
+    """Return all methods of all rivals, at the protocol's budget and, where their accounts are known, as private."""
+    return [f"{method}-{rival.name}{end}" for rival in rivals.rivals().values() if rival.name != rivals.OWN
+            for method in rival.methods for end in ("", AS_PRIVATE)
+            if not end or (rival.name == "dpmm" and method.partition("-")[0] in interface.SPENT)]
 
 
 def equal_epsilon(epsilon: float, delta: float) -> float:
@@ -192,6 +201,23 @@ def equal_epsilon(epsilon: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     return float(get_epsilon_gaussian(1.0 / math.sqrt(4.0 * interface.rho_of(epsilon, delta)), delta))
+
+
+def rival_epsilon(method: str, epsilon: float, delta: float) -> float:
+    """Return the epsilon that a rival is given so that its own accounts prove `epsilon` for a replaced row.
+
+    Raises
+    ------
+    KeyError
+        If the adapter's accounts are not known before it runs: see `interface.SPENT`.
+    """
+    spent = interface.SPENT[rival_of(method)[1].partition("-")[0]]
+
+    def excess(given: float) -> float:
+        facts = {"neighbours": "add or remove"} | interface.rhos(**spent(given, delta))
+        return replace_one_epsilon(facts, tm.Budget(given, delta)) - epsilon
+
+    return float(brentq(excess, epsilon / 8.0, epsilon, xtol=1e-6 * epsilon))
 
 
 def replace_one_epsilon(facts: dict[str, Any], budget: tm.Budget) -> float:
@@ -226,7 +252,7 @@ def board(name: str, asked: Asked) -> Path:
             print(f"installing {rival_of(method)[0].name}")
             rivals.install(rival_of(method)[0])
     sizes = asked.cells[:1] if quick else asked.cells
-    # What comes first is a table by each method, so that an interrupted run has something of all.
+    # Each method makes one table first, so that an interrupted run has something of all.
     cells = [TableCell(each, name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, asked.minutes)
              for seed in range(1 if quick else asked.seeds or SEEDS) for k in range(len(sizes)) for each in found
              for method in chosen for size in sizes_for(method, loaded(each)[1], sizes)[k:k + 1]
@@ -286,7 +312,7 @@ def summary(results: dict[TableCell, dict[str, Any]]) -> pd.DataFrame:
     keys = ["dataset", "method", "cells", "epsilon", "delta", "measure"]
     grouped = table.groupby(keys, sort=False)
     lines = grouped["value"].agg(mean="mean", deviation="std", least="min", most="max", seeds="count")
-    # What a failed seed does not know, another does.
+    # Another seed knows what a failed seed does not.
     told = grouped[["neighbours", "version", "failed"]].agg(lambda texts: max(texts, key=len))
     return lines.join(told).reset_index()
 
@@ -342,7 +368,9 @@ def page(protocol: Protocol, lines: pd.DataFrame, older: Container[str] = ()) ->
             "rival's mean is better than this one of ours.", "",
             "- *default*, *smooth*: this package by default, and designed for smooth queries alone; neighbours replace "
             "a row. *default-equal*: the default at the budget that a rival at this ε, which adds or removes a row, "
-            "spends at least when a row is replaced. *replaced*: the ε that a tool's own accounts prove then.",
+            "spends at least when a row is replaced. *replaced*: the ε that a tool's own accounts prove then."
+            + f" A rival with *{AS_PRIVATE}* has the budget at which this is the ε of the title."
+            * any(method.endswith(AS_PRIVATE) and method != EQUAL for method in lines["method"]),
             "- *independent*: real columns, each in an order of its own. *bootstrap*: real rows drawn with "
             "replacement. *real*: the real rows, compared with test rows. None of these is private.",
             f"- Rivals take categories: numbers are cut into {' or '.join(map(str, CELLS))} equal public cells, in "

@@ -37,7 +37,7 @@ GROUP = "PUMA"
 NIST_SPECIAL = {"POVPIP": (501,), "WGTP": (0,), "NOC": (0,)}
 NIST_CONTINUOUS = ("DENSITY",)
 NOT_APPLICABLE = "N"
-# Of other excerpts of the same dictionary: those of Massachusetts and of Texas.
+# Codes that start so belong to other excerpts of the same dictionary: Massachusetts and Texas.
 OTHER_STATES = ("25-", "48-")
 
 # Adult, from its documentation.
@@ -321,11 +321,14 @@ def in_package(package: str, path: str) -> Path:
 SETS: dict[str, TableSet] = {each.name: each for each in (
     *(TableSet(name, ("nist",), partial(_nist, columns), within=GROUP if GROUP in columns.split() else "")
       for name, columns in NIST.items()),
-    *(TableSet(name if name == "nltcs" else f"aim_{name}", ("aim",), partial(_aim, name))
+    *(TableSet(name if name == "nltcs" else f"aim_{name}", ("aim", "few") if name == "titanic" else ("aim",),
+               partial(_aim, name))
       for name in ("titanic", "nltcs", "adult", "salary")),
-    *(TableSet(f"synmeter_{name}", ("synmeter",), partial(_synmeter, name), partial(_synmeter_part, name, "test"))
+    *(TableSet(f"synmeter_{name}", ("synmeter", "few") if name in ("insurance", "obesity") else ("synmeter",),
+               partial(_synmeter, name), partial(_synmeter_part, name, "test"))
       for name in ("insurance", "obesity", "wine", "bean", "magic", "adult")),
-    *(TableSet(name.lower(), ("smooth",), partial(_numbers, name), numbers=name)
+    *(TableSet(name.lower(), ("smooth", "few") if name == "WDBC" else ("smooth",), partial(_numbers, name),
+               numbers=name)
       for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
     TableSet("pam", (), partial(_numbers, "PAM"), numbers="PAM"),
     TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1], numbers="ADULT"),

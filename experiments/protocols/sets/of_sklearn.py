@@ -17,4 +17,4 @@ def numbers(name: str) -> tuple[pd.DataFrame, tm.Schema]:
                              for column in table])
 
 
-SETS = [TableSet(f"sklearn {name}", (), partial(numbers, name)) for name in ("wine", "diabetes")]
+SETS = [TableSet(f"sklearn {name}", ("few",), partial(numbers, name)) for name in ("wine", "diabetes")]

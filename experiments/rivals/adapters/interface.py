@@ -10,6 +10,7 @@ import math
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,18 @@ def rho_of(epsilon: float, delta: float) -> float:
     return float(np.max((needed / (orders - 1.0) + epsilon) / orders))
 
 
+# What methods of dpmm spend of (epsilon, delta), by their programs: rho of tables, rho of choices, pure epsilon.
+SPENT: dict[str, Callable[[float, float], dict[str, Any]]] = {
+    "AIM": lambda epsilon, delta: {"measured_rho": 0.9 * rho_of(epsilon, delta),
+                                   "selected_rho": 0.1 * rho_of(epsilon, delta)},
+    "MST": lambda epsilon, delta: {"measured_rho": rho_of(epsilon, delta) / 1.5,
+                                   "selected_rho": rho_of(epsilon, delta) / 3.0},
+    # A network by an exponential mechanism at half of epsilon, whose sensitivity is for replaced rows and for mutual
+    # information that is not divided by entropies, as here it is.
+    "PrivBayes": lambda epsilon, delta: {"measured_rho": rho_of(epsilon / 2.0, delta), "pure_epsilon": epsilon / 2.0,
+                                         "note": "as its program claims"}}
+
+
 def epsilon_of(rho: float, delta: float) -> float:
     """Return the epsilon that rho-zCDP gives at a delta, by the same bound."""
     orders = 1.0 + np.logspace(-3, 6, 20_000)
@@ -121,6 +134,11 @@ def peak_memory() -> float:
     if status.exists():
         return float(status.read_text(encoding="utf-8").split("VmHWM:")[1].split()[0]) / 1024.0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024.0**2 if sys.platform == "darwin" else 1024.0)
+
+
+def rhos(measured_rho: float = 0.0, selected_rho: float = 0.0, **facts: Any) -> dict[str, Any]:
+    """Return what is spent together, for rows that are added or removed and for replaced ones; see :func:`write`."""
+    return {"rho": measured_rho + selected_rho, "replace_one_rho": 2.0 * measured_rho + 4.0 * selected_rho, **facts}
 
 
 def write(task: Task, made: pd.DataFrame, package: str, neighbours: str, measured_rho: float = 0.0,
@@ -147,5 +165,5 @@ def write(task: Task, made: pd.DataFrame, package: str, neighbours: str, measure
     made.to_csv(task.folder / "made.csv", index=False)
     told = {"seconds": seconds, "cpu_seconds": sum(each.ru_utime + each.ru_stime for each in used),
             "peak_mib": peak_memory(), "version": f"{package} {version(package)}", "neighbours": neighbours,
-            "rho": measured_rho + selected_rho, "replace_one_rho": 2.0 * measured_rho + 4.0 * selected_rho, **facts}
+            **rhos(measured_rho, selected_rho, **facts)}
     (task.folder / "facts.json").write_text(json.dumps(told), encoding="utf-8")

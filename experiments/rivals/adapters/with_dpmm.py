@@ -32,11 +32,4 @@ if __name__ == "__main__":
         chosen_among["W"] = [(names, 1.0) for names in small]
     model.generator.fit(codes, **chosen_among)
     made = interface.decoded(task, model.generate(task.rows))
-    rho = interface.rho_of(task.epsilon, task.delta)
-    spent = {"AIM": {"measured_rho": 0.9 * rho, "selected_rho": 0.1 * rho},
-             "MST": {"measured_rho": rho / 1.5, "selected_rho": rho / 3.0},
-             # A network by an exponential mechanism at half of epsilon, whose sensitivity is for replaced rows and for
-             # mutual information that is not divided by entropies, as here it is.
-             "PrivBayes": {"measured_rho": interface.rho_of(task.epsilon / 2.0, task.delta),
-                           "pure_epsilon": task.epsilon / 2.0, "note": "as its program claims"}}[name]
-    interface.write(task, made, "dpmm", "add or remove", **spent)
+    interface.write(task, made, "dpmm", "add or remove", **interface.SPENT[name](task.epsilon, task.delta))
