@@ -95,6 +95,20 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
             assert more.masses[0] == pytest.approx(0.3, abs=0.05)
 
 
+@pytest.mark.parametrize("place", [5, 8, 20, 40, 50])
+def test_a_heavy_interval_is_found_beside_whatever_base_would_explain_it(place):
+    # A narrow base at the atom, or a wide one with a bump, can be the most probable model without an atom.
+    x = np.linspace(-1.0, 1.0, 64)
+    truth = np.exp(-8.0 * (x - 0.1) ** 2)
+    truth *= 0.7 / truth.sum()
+    truth[place] += 0.3
+    for seed in range(3):
+        values = prefix_sums.factor(64) @ truth + 0.01 * np.random.default_rng([3, seed]).normal(size=64)
+        found = densities._explained(densities._library(64, True), values, 0.01, np.zeros(0, dtype=np.int64))
+        assert densities._with_another_atom(found).atoms.tolist() == [place]
+        assert np.abs(smooth_density(values, 0.01, 1.0, True)[0] - truth).sum() < 0.1
+
+
 def test_noise_of_smooth_columns_is_no_atom():
     x = np.linspace(-1.0, 1.0, 64)
     smooth = np.exp(-8.0 * (x - 0.1) ** 2)

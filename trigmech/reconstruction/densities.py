@@ -140,7 +140,8 @@ class _Explained:
     """The posterior of all models with some atoms.
 
     For each kind of base, ``projected`` holds the products of the measured residuals with the rotated cosines
-    (b, r, K), and ``weights`` the models' probabilities (b, r, v). ``surprise`` is -2 log of the marginal likelihood.
+    (b, r, K), ``weights`` the models' probabilities (b, r, v), and ``best`` the most probable model. ``surprise`` is
+    -2 log of the marginal likelihood.
     """
 
     library: _Library
@@ -150,6 +151,7 @@ class _Explained:
     masses: Array
     projected: tuple[Array, ...]
     weights: tuple[Array, ...]
+    best: tuple[tuple[int, ...], ...]
     surprise: float
 
 
@@ -188,8 +190,9 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
     least = min(float(each.min()) for each in surprises)
     weights = [np.exp(-0.5 * (each - least)) for each in surprises]
     total = sum(float(each.sum()) for each in weights)
-    return _Explained(library, values, noise, atoms, masses, tuple(projected),
-                      tuple(each / total for each in weights), least - 2.0 * float(np.log(total)) + price)
+    best = (tuple(map(int, np.unravel_index(int(each.argmin()), each.shape))) for each in surprises)
+    return _Explained(library, values, noise, atoms, masses, tuple(projected), tuple(each / total for each in weights),
+                      tuple(best), least - 2.0 * float(np.log(total)) + price)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,15 +213,13 @@ class _Atoms:
     scores: Array
 
     @classmethod
-    def under(cls, found: _Explained) -> "_Atoms":
-        """Return the atoms' effects under the most probable model."""
-        kind = int(np.argmax([each.max() for each in found.weights]))
-        models = found.library.kinds[kind]
-        b, r, v = np.unravel_index(int(found.weights[kind].argmax()), found.weights[kind].shape)
+    def under(cls, found: _Explained, kind: int) -> "_Atoms":
+        """Return the atoms' effects under the most probable model of a kind."""
+        models, (b, r, v) = found.library.kinds[kind], found.best[kind]
         base, cosines, loadings = models.bases[b], models.cosines[b], models.loadings[b, r]
         moved, of_base = models.crossed @ base, models.gram @ base
         between = float(base @ of_base)
-        effects = (models.effects(int(b)) - of_base @ cosines) @ loadings.T
+        effects = (models.effects(b) - of_base @ cosines) @ loadings.T
         variance = (1.0 - float(found.masses.sum())) ** 2 * models.variances[v]
         taken = variance / (found.noise**2 + variance * models.gains[b, r])
         seen = found.library.factor.T @ found.values
@@ -240,8 +241,18 @@ class _Atoms:
 
 
 def _with_another_atom(found: _Explained) -> _Explained | None:
-    """Return the posterior with one more atom, the best one for the most probable model; None if no atom helps."""
-    atoms, old, prior = _Atoms.under(found), found.atoms, OF_AN_ATOM**-2
+    """Return the posterior with one more atom; None if no atom helps.
+
+    The atom is the best one for the most probable model of either kind. Without an atom the most probable model of all
+    can be a narrow base at the atom's place, and beside this base the atom does not help.
+    """
+    made = [_with_the_best_atom(found, kind) for kind in range(len(found.library.kinds))]
+    return min((each for each in made if each is not None), key=lambda each: each.surprise, default=None)
+
+
+def _with_the_best_atom(found: _Explained, kind: int) -> _Explained | None:
+    """Return the posterior with the best atom for the most probable model of a kind; None if no atom helps."""
+    atoms, old, prior = _Atoms.under(found, kind), found.atoms, OF_AN_ATOM**-2
     scores, precisions = atoms.scores, atoms.alone
     if len(old):
         # Take the existing atoms into account.
