@@ -30,19 +30,22 @@ from trigmech.functions import prefix_sums
 Array = NDArray[np.float64]
 
 # The most intervals of a base; and the number of cosines, for the even base and for the others.
-COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 32
+COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 16
 # Decays r and variances A of the coefficients, for the even base and for the others.
 DECAYS_OF_EVEN, VARIANCES_OF_EVEN = np.array([1.0, 2.0, 3.0, 4.0, 6.0]), np.geomspace(1e-4, 8.0, 18)
-DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 10)
-# The means and standard deviations of the beta distributions, as fractions of the public range; and the wider ones'
-# factor and weights.
-MEANS = np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.43, 0.5, 0.57, 0.65, 0.73, 0.8, 0.85, 0.9, 0.94, 0.97])
-DEVIATIONS = np.array([0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24])
-WIDER, PARTS_OF_WIDER, LEAST_PARAMETER = 3.0, (0.0, 0.08), 0.7
+DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 6)
+# The standard deviations of the beta distributions, as fractions of the public range. Their means lie STEP deviations
+# apart, and at least LEAST_MEAN and NEAREST deviations from both ends.
+DEVIATIONS = (0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24)
+STEP, LEAST_MEAN, NEAREST, LEAST_PARAMETER = 0.4, 0.02, 0.5, 0.7
+# The wider distributions that are mixed with them: factors of the deviation, parts, and probabilities. Standard
+# deviations of public columns and of normal ones come out right together only with light and heavy tails.
+WIDER = ((1.0, 0.0, 0.5), (2.0, 0.05, 0.4), (3.0, 0.08, 0.1))
 # The medians of the log-normal distributions, from either end, and the deviations of their logarithms.
 MEDIANS, LOG_DEVIATIONS = (0.015, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35), (0.35, 0.6, 0.9, 1.4)
-# The prior probability of the even base; all others share the rest.
-EVEN = 0.3
+# The prior probability of the even base, and that of a skewed one if the base is not even. Each deviation of the beta
+# distributions is as probable as the others, however many means it has.
+EVEN, SKEWED = 0.1, 0.33
 # The prior deviation of an atom's mass, and the most atoms of a column.
 OF_AN_ATOM, MOST_ATOMS = 0.3, 16
 # Models with a smaller weight are left out.
@@ -91,8 +94,8 @@ class _Models:
     Let D be the diagonal matrix of the roots of k^-r, for one decay r, and G the Gram matrix of the measured cosines.
     Then D G D = U diag(gains) U', with ``gains`` (b, r, K) and ``loadings`` U' D (b, r, K, K). The coefficients'
     variances are ``variances`` (v,) times k^-r. ``spread`` (c, m) distributes a base's intervals over the measured
-    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``prior`` is the logarithm of a
-    single model's probability.
+    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``priors`` (b, 1, 1) are the
+    logarithms of single models' probabilities.
     """
 
     bases: Array
@@ -103,7 +106,7 @@ class _Models:
     spread: Array
     crossed: Array
     gram: Array
-    prior: float
+    priors: Array
 
     def effects(self, b: int) -> Array:
         """Return F'F times each cosine (c, K) of a base."""
@@ -114,16 +117,16 @@ class _Models:
         return self.crossed @ self.cosines[0]
 
     @classmethod
-    def of(cls, shapes: tuple[Array, Array], factor: Array, spread: Array, grid: tuple[Array, Array],
-           probability: float) -> "_Models":
-        (bases, cosines), (decays, variances) = shapes, grid
+    def of(cls, shapes: tuple[Array, Array, Array], factor: Array, spread: Array,
+           grid: tuple[Array, Array]) -> "_Models":
+        (bases, cosines, probabilities), (decays, variances) = shapes, grid
         crossed = factor.T @ (factor @ spread)
         gram = spread.T @ crossed
         roots = np.arange(1.0, cosines.shape[2] + 1.0) ** (-decays[:, None] / 2.0)
         own = np.swapaxes(cosines, 1, 2) @ (gram @ cosines)
         gains, vectors = np.linalg.eigh(roots[:, :, None] * own[:, None] * roots[:, None, :])
         return cls(bases, cosines, np.maximum(gains, 0.0), np.swapaxes(vectors, 2, 3) * roots[:, None, :], variances,
-                   spread, crossed, gram, float(np.log(probability / (len(bases) * len(decays) * len(variances)))))
+                   spread, crossed, gram, np.log(probabilities / (len(decays) * len(variances)))[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +165,9 @@ def _library(count: int, cumulative: bool) -> _Library:
     waves = idct(np.eye(count), axis=0, norm="ortho")[:, 1 : most + 1] * np.sqrt(2.0 / count)
     spread = np.diff(np.clip(np.linspace(0.0, coarse, count + 1)[:, None] - np.arange(coarse), 0.0, 1.0), axis=0)
     return _Library(factor, factor.T @ factor, (
-        _Models.of((np.full((1, count), 1.0 / count), waves[None]), factor, np.eye(count),
-                   (DECAYS_OF_EVEN, VARIANCES_OF_EVEN), EVEN),
-        _Models.of(_shapes(coarse), factor, spread, (DECAYS, VARIANCES), 1.0 - EVEN)))
+        _Models.of((np.full((1, count), 1.0 / count), waves[None], np.array([EVEN])), factor, np.eye(count),
+                   (DECAYS_OF_EVEN, VARIANCES_OF_EVEN)),
+        _Models.of(_shapes(coarse), factor, spread, (DECAYS, VARIANCES))))
 
 
 def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np.int64],
@@ -184,7 +187,7 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
         own = np.einsum("brkl,bl->brk", models.loadings, inner)
         variance = rest**2 * models.variances[:, None] * precision
         ratio = variance * models.gains[:, :, None, :]
-        surprises.append(precision * squares[:, None, None] - 2.0 * models.prior
+        surprises.append(precision * squares[:, None, None] - 2.0 * models.priors
                          + (np.log1p(ratio) - variance * precision * own[:, :, None, :] ** 2 / (1.0 + ratio)).sum(-1))
         projected.append(own)
     least = min(float(each.min()) for each in surprises)
@@ -289,25 +292,34 @@ def _posterior_mean(found: _Explained) -> Array:
 
 
 @lru_cache(maxsize=24)
-def _shapes(count: int) -> tuple[Array, Array]:
-    """Return the bases (b, count) and their cosines (b, count, K) on ``count`` equal intervals."""
-    ends, found = np.linspace(0.0, 1.0, count + 1), []
+def _shapes(count: int) -> tuple[Array, Array, Array]:
+    """Return bases (b, count) on ``count`` equal intervals, their cosines (b, count, K) and probabilities (b,)."""
+    ends = np.linspace(0.0, 1.0, count + 1)
+    found, probabilities = list[Array](), list[float]()
 
     def beta(mean: float, deviation: float) -> tuple[float, float]:
         size = mean * (1.0 - mean) / deviation**2 - 1.0
         return mean * size, (1.0 - mean) * size
 
-    for mean in MEANS.tolist():
-        for deviation in DEVIATIONS.tolist():
-            a, b = beta(mean, deviation)
-            if min(a, b) >= LEAST_PARAMETER:
-                wide = beta(mean, min(WIDER * deviation, float(np.sqrt(0.5 * mean * (1.0 - mean)))))
-                found += [(1.0 - part) * betainc(a, b, ends) + part * betainc(*wide, ends) for part in PARTS_OF_WIDER]
+    for deviation in DEVIATIONS:
+        nearest = max(LEAST_MEAN, NEAREST * deviation)
+        count = math.ceil((1.0 - 2.0 * nearest) / (STEP * deviation)) + 1
+        means = [mean for mean in np.linspace(nearest, 1.0 - nearest, count).tolist()
+                 if min(beta(mean, deviation)) >= LEAST_PARAMETER]
+        for mean in means:
+            below = betainc(*beta(mean, deviation), ends)
+            for factor, part, probability in WIDER:
+                wide = betainc(*beta(mean, min(factor * deviation, math.sqrt(0.5 * mean * (1.0 - mean)))), ends)
+                found.append((1.0 - part) * below + part * wide)
+                probabilities.append((1.0 - SKEWED) * probability / (len(DEVIATIONS) * len(means)))
+    skewed = 2 * len(MEDIANS) * len(LOG_DEVIATIONS)
     for median in MEDIANS:
         for deviation in LOG_DEVIATIONS:
             below = np.concatenate([[0.0], ndtr(np.log(ends[1:] / median) / deviation)])
             below /= below[-1]
             found += [below, 1.0 - below[::-1]]
+    probabilities += [SKEWED / skewed] * skewed
     below, k = np.array(found), np.arange(1.0, COSINES + 1.0)
     # The integral of sqrt(2) cos(k pi B) over each interval, with respect to the base.
-    return np.diff(below), np.sqrt(2.0) * np.diff(np.sin(np.pi * k * below[:, :, None]) / (np.pi * k), axis=1)
+    cosines = np.sqrt(2.0) * np.diff(np.sin(np.pi * k * below[:, :, None]) / (np.pi * k), axis=1)
+    return np.diff(below), cosines, (1.0 - EVEN) * np.array(probabilities)
