@@ -28,6 +28,7 @@ from trigmech.reconstruction.dependence import (
     FRACTIONS,
     LEAST_SIZE,
     MULTIPLES,
+    NOTHING,
     SIZES,
     shrunk_beside,
     shrunk_directions,
@@ -370,7 +371,7 @@ def mean_under_the_prior(values, scales):
     """Return the posterior means of sparse numbers by sums over the whole grid and over all numbers."""
     held = np.linspace(-40.0, 40.0, 8001)
     largest = max(float(np.abs(values).max()), 2.0 * LEAST_SIZE)
-    logs, means = [0.0], [np.zeros(len(values))]
+    logs, means = [math.log(NOTHING)], [np.zeros(len(values))]
     for size in np.geomspace(LEAST_SIZE, largest, SIZES):
         for fraction in FRACTIONS:
             found, evidence = [], -math.log(SIZES * len(FRACTIONS))
