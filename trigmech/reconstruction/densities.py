@@ -7,8 +7,8 @@ normal variables with variance A k^-r. The bases are the even distribution; bell
 distributions; the wider one makes heavy tails); and skewed distributions (log-normal, turned to either side). A model
 whose base is nearly right fits the measurements with small t_k, and its tails fall. The models' weights are
 proportional to their marginal likelihoods (a Bayesian model average). A heavy value is an atom: a single interval with
-its own mass. An atom is added while it raises the marginal likelihood by a factor above the number of intervals from
-which it was chosen.
+its own mass. An atom is added while it raises the marginal likelihood by a factor above a price and the number of
+intervals from which it was chosen.
 
 References
 ----------
@@ -46,8 +46,9 @@ MEDIANS, LOG_DEVIATIONS = (0.015, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35), (0.35, 0.6
 # The prior probability of the even base, and that of a skewed one if the base is not even. Each deviation of the beta
 # distributions is as probable as the others, however many means it has.
 EVEN, SKEWED = 0.1, 0.33
-# The prior deviation of an atom's mass, and the most atoms of a column.
-OF_AN_ATOM, MOST_ATOMS = 0.3, 16
+# The prior deviation of an atom's mass, and the most atoms of a column. An atom's price is added to -2 log of the
+# marginal likelihood. Without it the peak of a shape that no base has would often be an atom.
+OF_AN_ATOM, MOST_ATOMS, PRICE_OF_ATOM = 0.3, 16, 4.0
 # Models with a smaller weight are left out.
 LEAST_WEIGHT = 1e-6
 
@@ -265,7 +266,7 @@ def _with_the_best_atom(found: _Explained, kind: int) -> _Explained | None:
         precisions = np.maximum(precisions - (beside * known[:, 1:].T).sum(axis=1), 0.0)
     gains = np.where(scores > 0.0, scores**2 / (precisions + prior) - np.log1p(precisions / prior), -np.inf)
     gains[old] = -np.inf
-    best, price = int(gains.argmax()), 2.0 * float(np.log(len(gains)))
+    best, price = int(gains.argmax()), PRICE_OF_ATOM + 2.0 * float(np.log(len(gains)))
     if not gains[best] > price:
         return None
     chosen = np.append(old, best)
