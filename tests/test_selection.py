@@ -24,7 +24,18 @@ from trigmech.planning.shares import Shares
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.base import moved
 from trigmech.queries.joint import Marginal
-from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products, shrunk_table
+from trigmech.reconstruction.dependence import (
+    FRACTIONS,
+    LEAST_SIZE,
+    MULTIPLES,
+    NOTHING,
+    SIZES,
+    shrunk_beside,
+    shrunk_directions,
+    shrunk_products,
+    shrunk_table,
+    sparse_means,
+)
 from trigmech.reconstruction.tables import strengths_of
 
 C = tm.Column
@@ -354,6 +365,83 @@ def test_a_product_alone_is_shrunk_by_itself_and_a_strong_one_as_a_matrix_of_two
     # What is far above the noise is kept but for its inverse.
     strong = shrunk_products(np.array([1e3]), 1.0, places)[0]
     assert strong == pytest.approx(1e3, rel=1e-4)
+
+
+def mean_under_the_prior(values, scales):
+    """Return the posterior means of sparse numbers by sums over the whole grid and over all numbers."""
+    held = np.linspace(-40.0, 40.0, 8001)
+    largest = max(float(np.abs(values).max()), 2.0 * LEAST_SIZE)
+    logs, means = [math.log(NOTHING)], [np.zeros(len(values))]
+    for size in np.geomspace(LEAST_SIZE, largest, SIZES):
+        for fraction in FRACTIONS:
+            found, evidence = [], -math.log(SIZES * len(FRACTIONS))
+            for value, scale in zip(values, scales, strict=True):
+                likelihood = (1.0 - fraction) * math.exp(-0.5 * value**2)
+                moment = 0.0
+                for multiple in MULTIPLES:
+                    deviation = multiple * size * scale
+                    prior = np.where(held == 0.0, 1.0, 0.0)
+                    if deviation > 0.0:
+                        prior = np.exp(-0.5 * (held / deviation) ** 2) * 0.01 / (deviation * math.sqrt(2.0 * math.pi))
+                    each = fraction / len(MULTIPLES) * prior * np.exp(-0.5 * (value - held) ** 2)
+                    likelihood += each.sum()
+                    moment += each @ held
+                found.append(moment / likelihood)
+                evidence += math.log(likelihood) + 0.5 * value**2
+            logs.append(evidence)
+            means.append(np.array(found))
+    weights = np.exp(np.array(logs) - max(logs))
+    return weights @ np.array(means) / weights.sum()
+
+
+@pytest.mark.parametrize("strong", [0.0, 1.5, 3.0])
+def test_sparse_numbers_have_their_posterior_means(strong):
+    rng = np.random.default_rng(7)
+    scales = rng.uniform(0.2, 1.0, 12)
+    scales[3] = 0.0
+    values = rng.normal(size=12)
+    values[:2] += strong
+    np.testing.assert_allclose(sparse_means(values, scales), mean_under_the_prior(values, scales), atol=1e-6)
+    assert sparse_means(values, scales)[3] == 0.0
+
+
+def test_noise_is_not_taken_for_dependence_and_strong_dependence_is_kept():
+    """A factor for each product would leave .57 of the noise, and would make rank correlations worse than none."""
+    rng = np.random.default_rng(2)
+    places = np.column_stack(np.triu_indices(15, 1))
+    scales = np.ones(len(places))
+    left = [shrunk_directions(0.1 * rng.normal(size=len(places)), 0.1, places, scales) for _ in range(40)]
+    assert np.sqrt(np.mean(np.square(left))) < 0.012
+    # A few strong products beside nothing: nearer than all of them are, and nearer than by single factors.
+    truth = np.zeros(len(places))
+    truth[[3, 40, 77]] = 0.1 * np.array([6.0, -7.0, 5.0])
+    errors = {shrunk_directions: [], shrunk_products: []}
+    for _ in range(40):
+        noisy = truth + 0.1 * rng.normal(size=len(places))
+        errors[shrunk_directions].append(np.sum((shrunk_directions(noisy, 0.1, places, scales) - truth) ** 2))
+        errors[shrunk_products].append(np.sum((shrunk_products(noisy, 0.1, places) - truth) ** 2))
+    assert np.mean(errors[shrunk_directions]) < 0.75 * np.mean(errors[shrunk_products])
+    # With little noise all products stay as they are, even where squares are large.
+    dense = rng.normal(size=len(places))
+    for noise in (1e-6, 1e-40):
+        np.testing.assert_allclose(shrunk_directions(dense, noise, places, scales), dense, rtol=1e-4, atol=1e-4)
+
+
+def test_the_rest_of_a_matrix_of_low_rank_has_less_noise_and_what_is_in_it_is_kept():
+    """The matrix follows two fifths of the noise. If all of it were expected in the rest, much would be lost there."""
+    rng = np.random.default_rng(3)
+    places, errors = np.column_stack(np.triu_indices(10, 1)), {0.2: [], 1.0: []}
+    scales = np.ones(len(places))
+    loads = rng.normal(size=(10, 3)) * [4.0, 4.0, 0.0]
+    for _ in range(60):
+        rest = 1.6 * rng.normal(size=len(places))
+        truth = (loads @ loads.T)[tuple(places.T)] + rest
+        noisy = truth + rng.normal(size=len(places))
+        for least in errors:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr("trigmech.reconstruction.dependence.LEAST_LEFT", least)
+                errors[least].append(np.mean((shrunk_directions(noisy, 1.0, places, scales) - truth) ** 2))
+    assert np.mean(errors[0.2]) < 0.9 * np.mean(errors[1.0])
 
 
 @pytest.mark.parametrize("size", [0.0, 0.7, 1.3, 20.0])

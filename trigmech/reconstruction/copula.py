@@ -25,7 +25,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS, Directions
 from trigmech.queries.joint import Marginal
-from trigmech.reconstruction.dependence import shrunk_products
+from trigmech.reconstruction.dependence import shrunk_directions
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -34,6 +34,8 @@ Codes = NDArray[np.int32]
 # correlations, between it and its negative, with which a product's mean is compared.
 TERMS, LARGEST, STEPS = 40, 0.97, 195
 LEAST_EIGENVALUE = 1e-3
+# If all products are below this part of their noise after shrinkage, noise alone explains them.
+FAINT = 0.1
 # Simulated rows that give the products of directions under given correlations, and steps towards the measured ones.
 SIMULATED, STEPS_OF_DESCENT = 4_096, 12
 # Rounds of draws within cells.
@@ -203,8 +205,8 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
     if not slopes.any():
         return None
     alone = products(np.eye(d))
-    kept = shrunk_products(measured.means - alone[first, second], measured.deviation, query.pairs)
-    if not kept.any():
+    kept = shrunk_directions(measured.means - alone[first, second], measured.deviation, query.pairs, slopes)
+    if not (np.abs(kept) > FAINT * measured.deviation).any():
         return None
     nearest = alone.copy()
     nearest[first, second] = nearest[second, first] = alone[first, second] + kept

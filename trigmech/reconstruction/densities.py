@@ -7,8 +7,8 @@ normal variables with variance A k^-r. The bases are the even distribution; bell
 distributions; the wider one makes heavy tails); and skewed distributions (log-normal, turned to either side). A model
 whose base is nearly right fits the measurements with small t_k, and its tails fall. The models' weights are
 proportional to their marginal likelihoods (a Bayesian model average). A heavy value is an atom: a single interval with
-its own mass. An atom is added while it raises the marginal likelihood by a factor above the number of intervals from
-which it was chosen.
+its own mass. An atom is added while it raises the marginal likelihood by a factor above a price and the number of
+intervals from which it was chosen.
 
 References
 ----------
@@ -30,21 +30,25 @@ from trigmech.functions import prefix_sums
 Array = NDArray[np.float64]
 
 # The most intervals of a base; and the number of cosines, for the even base and for the others.
-COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 32
+COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 16
 # Decays r and variances A of the coefficients, for the even base and for the others.
 DECAYS_OF_EVEN, VARIANCES_OF_EVEN = np.array([1.0, 2.0, 3.0, 4.0, 6.0]), np.geomspace(1e-4, 8.0, 18)
-DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 10)
-# The means and standard deviations of the beta distributions, as fractions of the public range; and the wider ones'
-# factor and weights.
-MEANS = np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.43, 0.5, 0.57, 0.65, 0.73, 0.8, 0.85, 0.9, 0.94, 0.97])
-DEVIATIONS = np.array([0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24])
-WIDER, PARTS_OF_WIDER, LEAST_PARAMETER = 3.0, (0.0, 0.08), 0.7
+DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 6)
+# The standard deviations of the beta distributions, as fractions of the public range. Their means lie STEP deviations
+# apart, and at least LEAST_MEAN and NEAREST deviations from both ends.
+DEVIATIONS = (0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24)
+STEP, LEAST_MEAN, NEAREST, LEAST_PARAMETER = 0.4, 0.02, 0.5, 0.7
+# The wider distributions that are mixed with them: factors of the deviation, parts, and probabilities. Standard
+# deviations of public columns and of normal ones come out right together only with light and heavy tails.
+WIDER = ((1.0, 0.0, 0.5), (2.0, 0.05, 0.4), (3.0, 0.08, 0.1))
 # The medians of the log-normal distributions, from either end, and the deviations of their logarithms.
 MEDIANS, LOG_DEVIATIONS = (0.015, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35), (0.35, 0.6, 0.9, 1.4)
-# The prior probability of the even base; all others share the rest.
-EVEN = 0.3
-# The prior deviation of an atom's mass, and the most atoms of a column.
-OF_AN_ATOM, MOST_ATOMS = 0.3, 16
+# The prior probability of the even base, and that of a skewed one if the base is not even. Each deviation of the beta
+# distributions is as probable as the others, however many means it has.
+EVEN, SKEWED = 0.1, 0.33
+# The prior deviation of an atom's mass, and the most atoms of a column. An atom's price is added to -2 log of the
+# marginal likelihood. Without it the peak of a shape that no base has would often be an atom.
+OF_AN_ATOM, MOST_ATOMS, PRICE_OF_ATOM = 0.3, 16, 4.0
 # Models with a smaller weight are left out.
 LEAST_WEIGHT = 1e-6
 
@@ -91,8 +95,8 @@ class _Models:
     Let D be the diagonal matrix of the roots of k^-r, for one decay r, and G the Gram matrix of the measured cosines.
     Then D G D = U diag(gains) U', with ``gains`` (b, r, K) and ``loadings`` U' D (b, r, K, K). The coefficients'
     variances are ``variances`` (v,) times k^-r. ``spread`` (c, m) distributes a base's intervals over the measured
-    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``prior`` is the logarithm of a
-    single model's probability.
+    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``priors`` (b, 1, 1) are the
+    logarithms of single models' probabilities.
     """
 
     bases: Array
@@ -103,7 +107,7 @@ class _Models:
     spread: Array
     crossed: Array
     gram: Array
-    prior: float
+    priors: Array
 
     def effects(self, b: int) -> Array:
         """Return F'F times each cosine (c, K) of a base."""
@@ -114,16 +118,16 @@ class _Models:
         return self.crossed @ self.cosines[0]
 
     @classmethod
-    def of(cls, shapes: tuple[Array, Array], factor: Array, spread: Array, grid: tuple[Array, Array],
-           probability: float) -> "_Models":
-        (bases, cosines), (decays, variances) = shapes, grid
+    def of(cls, shapes: tuple[Array, Array, Array], factor: Array, spread: Array,
+           grid: tuple[Array, Array]) -> "_Models":
+        (bases, cosines, probabilities), (decays, variances) = shapes, grid
         crossed = factor.T @ (factor @ spread)
         gram = spread.T @ crossed
         roots = np.arange(1.0, cosines.shape[2] + 1.0) ** (-decays[:, None] / 2.0)
         own = np.swapaxes(cosines, 1, 2) @ (gram @ cosines)
         gains, vectors = np.linalg.eigh(roots[:, :, None] * own[:, None] * roots[:, None, :])
         return cls(bases, cosines, np.maximum(gains, 0.0), np.swapaxes(vectors, 2, 3) * roots[:, None, :], variances,
-                   spread, crossed, gram, float(np.log(probability / (len(bases) * len(decays) * len(variances)))))
+                   spread, crossed, gram, np.log(probabilities / (len(decays) * len(variances)))[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +144,8 @@ class _Explained:
     """The posterior of all models with some atoms.
 
     For each kind of base, ``projected`` holds the products of the measured residuals with the rotated cosines
-    (b, r, K), and ``weights`` the models' probabilities (b, r, v). ``surprise`` is -2 log of the marginal likelihood.
+    (b, r, K), ``weights`` the models' probabilities (b, r, v), and ``best`` the most probable model. ``surprise`` is
+    -2 log of the marginal likelihood.
     """
 
     library: _Library
@@ -150,6 +155,7 @@ class _Explained:
     masses: Array
     projected: tuple[Array, ...]
     weights: tuple[Array, ...]
+    best: tuple[tuple[int, ...], ...]
     surprise: float
 
 
@@ -160,9 +166,9 @@ def _library(count: int, cumulative: bool) -> _Library:
     waves = idct(np.eye(count), axis=0, norm="ortho")[:, 1 : most + 1] * np.sqrt(2.0 / count)
     spread = np.diff(np.clip(np.linspace(0.0, coarse, count + 1)[:, None] - np.arange(coarse), 0.0, 1.0), axis=0)
     return _Library(factor, factor.T @ factor, (
-        _Models.of((np.full((1, count), 1.0 / count), waves[None]), factor, np.eye(count),
-                   (DECAYS_OF_EVEN, VARIANCES_OF_EVEN), EVEN),
-        _Models.of(_shapes(coarse), factor, spread, (DECAYS, VARIANCES), 1.0 - EVEN)))
+        _Models.of((np.full((1, count), 1.0 / count), waves[None], np.array([EVEN])), factor, np.eye(count),
+                   (DECAYS_OF_EVEN, VARIANCES_OF_EVEN)),
+        _Models.of(_shapes(coarse), factor, spread, (DECAYS, VARIANCES))))
 
 
 def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np.int64],
@@ -182,14 +188,15 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
         own = np.einsum("brkl,bl->brk", models.loadings, inner)
         variance = rest**2 * models.variances[:, None] * precision
         ratio = variance * models.gains[:, :, None, :]
-        surprises.append(precision * squares[:, None, None] - 2.0 * models.prior
+        surprises.append(precision * squares[:, None, None] - 2.0 * models.priors
                          + (np.log1p(ratio) - variance * precision * own[:, :, None, :] ** 2 / (1.0 + ratio)).sum(-1))
         projected.append(own)
     least = min(float(each.min()) for each in surprises)
     weights = [np.exp(-0.5 * (each - least)) for each in surprises]
     total = sum(float(each.sum()) for each in weights)
-    return _Explained(library, values, noise, atoms, masses, tuple(projected),
-                      tuple(each / total for each in weights), least - 2.0 * float(np.log(total)) + price)
+    best = (tuple(map(int, np.unravel_index(int(each.argmin()), each.shape))) for each in surprises)
+    return _Explained(library, values, noise, atoms, masses, tuple(projected), tuple(each / total for each in weights),
+                      tuple(best), least - 2.0 * float(np.log(total)) + price)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,15 +217,13 @@ class _Atoms:
     scores: Array
 
     @classmethod
-    def under(cls, found: _Explained) -> "_Atoms":
-        """Return the atoms' effects under the most probable model."""
-        kind = int(np.argmax([each.max() for each in found.weights]))
-        models = found.library.kinds[kind]
-        b, r, v = np.unravel_index(int(found.weights[kind].argmax()), found.weights[kind].shape)
+    def under(cls, found: _Explained, kind: int) -> "_Atoms":
+        """Return the atoms' effects under the most probable model of a kind."""
+        models, (b, r, v) = found.library.kinds[kind], found.best[kind]
         base, cosines, loadings = models.bases[b], models.cosines[b], models.loadings[b, r]
         moved, of_base = models.crossed @ base, models.gram @ base
         between = float(base @ of_base)
-        effects = (models.effects(int(b)) - of_base @ cosines) @ loadings.T
+        effects = (models.effects(b) - of_base @ cosines) @ loadings.T
         variance = (1.0 - float(found.masses.sum())) ** 2 * models.variances[v]
         taken = variance / (found.noise**2 + variance * models.gains[b, r])
         seen = found.library.factor.T @ found.values
@@ -240,8 +245,18 @@ class _Atoms:
 
 
 def _with_another_atom(found: _Explained) -> _Explained | None:
-    """Return the posterior with one more atom, the best one for the most probable model; None if no atom helps."""
-    atoms, old, prior = _Atoms.under(found), found.atoms, OF_AN_ATOM**-2
+    """Return the posterior with one more atom; None if no atom helps.
+
+    The atom is the best one for the most probable model of either kind. Without an atom the most probable model of all
+    can be a narrow base at the atom's place, and beside this base the atom does not help.
+    """
+    made = [_with_the_best_atom(found, kind) for kind in range(len(found.library.kinds))]
+    return min((each for each in made if each is not None), key=lambda each: each.surprise, default=None)
+
+
+def _with_the_best_atom(found: _Explained, kind: int) -> _Explained | None:
+    """Return the posterior with the best atom for the most probable model of a kind; None if no atom helps."""
+    atoms, old, prior = _Atoms.under(found, kind), found.atoms, OF_AN_ATOM**-2
     scores, precisions = atoms.scores, atoms.alone
     if len(old):
         # Take the existing atoms into account.
@@ -251,7 +266,7 @@ def _with_another_atom(found: _Explained) -> _Explained | None:
         precisions = np.maximum(precisions - (beside * known[:, 1:].T).sum(axis=1), 0.0)
     gains = np.where(scores > 0.0, scores**2 / (precisions + prior) - np.log1p(precisions / prior), -np.inf)
     gains[old] = -np.inf
-    best, price = int(gains.argmax()), 2.0 * float(np.log(len(gains)))
+    best, price = int(gains.argmax()), PRICE_OF_ATOM + 2.0 * float(np.log(len(gains)))
     if not gains[best] > price:
         return None
     chosen = np.append(old, best)
@@ -278,25 +293,34 @@ def _posterior_mean(found: _Explained) -> Array:
 
 
 @lru_cache(maxsize=24)
-def _shapes(count: int) -> tuple[Array, Array]:
-    """Return the bases (b, count) and their cosines (b, count, K) on ``count`` equal intervals."""
-    ends, found = np.linspace(0.0, 1.0, count + 1), []
+def _shapes(count: int) -> tuple[Array, Array, Array]:
+    """Return bases (b, count) on ``count`` equal intervals, their cosines (b, count, K) and probabilities (b,)."""
+    ends = np.linspace(0.0, 1.0, count + 1)
+    found, probabilities = list[Array](), list[float]()
 
     def beta(mean: float, deviation: float) -> tuple[float, float]:
         size = mean * (1.0 - mean) / deviation**2 - 1.0
         return mean * size, (1.0 - mean) * size
 
-    for mean in MEANS.tolist():
-        for deviation in DEVIATIONS.tolist():
-            a, b = beta(mean, deviation)
-            if min(a, b) >= LEAST_PARAMETER:
-                wide = beta(mean, min(WIDER * deviation, float(np.sqrt(0.5 * mean * (1.0 - mean)))))
-                found += [(1.0 - part) * betainc(a, b, ends) + part * betainc(*wide, ends) for part in PARTS_OF_WIDER]
+    for deviation in DEVIATIONS:
+        nearest = max(LEAST_MEAN, NEAREST * deviation)
+        count = math.ceil((1.0 - 2.0 * nearest) / (STEP * deviation)) + 1
+        means = [mean for mean in np.linspace(nearest, 1.0 - nearest, count).tolist()
+                 if min(beta(mean, deviation)) >= LEAST_PARAMETER]
+        for mean in means:
+            below = betainc(*beta(mean, deviation), ends)
+            for factor, part, probability in WIDER:
+                wide = betainc(*beta(mean, min(factor * deviation, math.sqrt(0.5 * mean * (1.0 - mean)))), ends)
+                found.append((1.0 - part) * below + part * wide)
+                probabilities.append((1.0 - SKEWED) * probability / (len(DEVIATIONS) * len(means)))
+    skewed = 2 * len(MEDIANS) * len(LOG_DEVIATIONS)
     for median in MEDIANS:
         for deviation in LOG_DEVIATIONS:
             below = np.concatenate([[0.0], ndtr(np.log(ends[1:] / median) / deviation)])
             below /= below[-1]
             found += [below, 1.0 - below[::-1]]
+    probabilities += [SKEWED / skewed] * skewed
     below, k = np.array(found), np.arange(1.0, COSINES + 1.0)
     # The integral of sqrt(2) cos(k pi B) over each interval, with respect to the base.
-    return np.diff(below), np.sqrt(2.0) * np.diff(np.sin(np.pi * k * below[:, :, None]) / (np.pi * k), axis=1)
+    cosines = np.sqrt(2.0) * np.diff(np.sin(np.pi * k * below[:, :, None]) / (np.pi * k), axis=1)
+    return np.diff(below), cosines, (1.0 - EVEN) * np.array(probabilities)
