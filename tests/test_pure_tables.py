@@ -16,7 +16,6 @@ from trigmech.functions.partition import columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
-from trigmech.mechanisms import rehearsal
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.planning.contrasted import FEWEST_CONTRASTED, deviation_of
@@ -285,7 +284,7 @@ def test_reports_and_previews_tell_contrasts(contrasted, tmp_path, monkeypatch):
 
 def test_rehearsals_of_contrasts_have_their_plan_and_noise(contrasted):
     _, made = contrasted
-    design = rehearsal._design_of(made.release, 500)
+    design = dataclasses.replace(made, design=None).planned.measured
     np.testing.assert_allclose(design.look_deviations, [look.deviation for look in made.release.looks])
     (again,), was = design_dependence(design, made.release.columns), made.release.products
     assert again.query.contrasted

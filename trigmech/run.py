@@ -86,6 +86,9 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
                 "simulated" if account.simulated else "hardened")
     released = mechanism.run(rows, replace(planned, schema=schema), session, public_rng)
+    if released.columns:
+        logger.info("drawn: %d tables of two columns, %d of more, and details of %d intervals of %d columns",
+                    len(released.tables), len(released.triples), len(released.closer), len(released.columns))
     return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned)
 
 

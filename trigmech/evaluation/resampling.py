@@ -44,15 +44,15 @@ class Resamples:
         With its schema.
     points : ndarray (m, D)
         The fit's.
-    design : Design, optional
-        By which the release was made; needed for mechanisms of somebody's own.
+    design : Design
+        The design of the release, with its schema.
 
     Notes
     -----
     Privacy: post-processing of public numbers. Cost: 32 fits of some thousand rows, on all threads.
     """
 
-    def __init__(self, release: Release, points: Array, design: Design | None = None) -> None:
+    def __init__(self, release: Release, points: Array, design: Design) -> None:
         self._release, self._points, self._design = release, points, design
         self._made: list[tuple[Array, list[Array]]] = []
 
@@ -90,7 +90,7 @@ class Resamples:
 
             def one(start: int, stop: int) -> tuple[Array, list[Array]]:
                 table = plausible.draw(self._rows, rngs[start])
-                return table, [rehearsed(self._release, table, rngs[start], self._design) for _ in range(RELEASES)]
+                return table, [rehearsed(self._design, table, rngs[start]) for _ in range(RELEASES)]
 
             made = []
             for each in in_order(one, TABLES, 1):

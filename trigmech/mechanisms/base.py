@@ -2,6 +2,7 @@
 
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -214,6 +215,18 @@ class Mechanism(ABC):
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Design:
         """Return the design; raise an error for anything that must be refused, before anything is charged."""
+
+    def plan_again(self, facts: PublicFacts, charges: Sequence[Charge]) -> Design | None:
+        """Return the design of a release with these charges; None if this mechanism would charge something else.
+
+        Files do not hold designs, so that of a loaded release is planned again. The charges of private bounds and
+        categories come before the mechanism's.
+        """
+        made = self.plan(facts)
+        # A scale that depends on released numbers is planned as its floor.
+        charged = tuple(charge if charge.floor is None else replace(charge, scale=charge.floor)
+                        for charge in charges[-len(made.charges) :])
+        return made if made.charges == charged else None
 
     def passes(self, design: Design) -> int:
         """Return the largest number of questions that :meth:`run` asks, one after another."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -145,7 +145,7 @@ def made_up(domain: Domain, rows: int) -> Array:
 def _step(schema: Schema, rows: int, budget: Budget, target: str | None, points: Array,
           limits: Mapping[str, Limit]) -> Step:
     planned = design(rows, schema, budget, TableMechanism(target=target))
-    release = rehearsed_release(planned, points, np.random.default_rng(SEED))
+    release = replace(rehearsed_release(planned, points, np.random.default_rng(SEED)), n=rows)
     expected = forecast(release, schema, points, limits)
     noise = [_seen(each.hidden) for each in expected.correlations]
     # Halves of the rows: the noise in both means, and the chance of each.
