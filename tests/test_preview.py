@@ -12,7 +12,6 @@ from trigmech.errors import BudgetError, InputError
 from trigmech.planning.design import MomentDesign
 from trigmech.queries.joint import Marginal
 from trigmech.report.advice import clipping_of, warnings_of
-from trigmech.report.expected import evenly
 from trigmech.report.preview import preview
 
 N = 1_500
@@ -138,13 +137,14 @@ def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
 
 def test_a_preview_is_plain_data_and_draws_nothing(monkeypatch):
     monkeypatch.setattr("trigmech.privacy.noise.SystemNoise.gaussian", None)
-    monkeypatch.setattr(MomentDesign, "__str__", lambda design: "the plan\nin detail")
+    monkeypatch.setattr(MomentDesign, "head", "the plan")
     expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), mechanism=MOMENTS)
     facts = json.loads(json.dumps(expected.to_dict()))
     assert facts["n"] == N
     assert facts["columns"][1]["column"] == "income"
     assert "the plan\n" in str(expected)
-    assert "in detail" not in str(expected)
+    assert "highest degree" in str(expected.design)
+    assert "highest degree" not in str(expected)
 
 
 @pytest.mark.parametrize(("arguments", "error"), [
@@ -310,9 +310,10 @@ def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget)
 def test_the_noise_in_a_cell_of_a_table_is_that_of_the_best_weights():
     """By the cube roots of what a table needs, within the part of the charge that is for tables."""
     expected = preview(400, THREE, tm.Budget(2.0, 1e-5), mechanism=tm.TableMechanism())
+    planned = tm.design(400, THREE, tm.Budget(2.0, 1e-5), tm.TableMechanism())
     design = expected.design
     charge = next(charge for charge in expected.charges if charge.purpose == "dependence")
-    shape = {pair: own for each in evenly(design) if isinstance(each.query, Marginal)
+    shape = {pair: own for each in planned.mechanism.agenda(planned).measurements if isinstance(each.query, Marginal)
              for pair, own in zip(each.query.columns, each.query.shape, strict=True)}
     cells = [shape[j] for j in range(len(shape))]
     needs = np.array([(a * b * (a + b)) ** (1 / 6) for a, b in itertools.combinations(cells, 2)])

@@ -164,10 +164,8 @@ def _of_correlations(release: Release, held: dict[tuple[int, int], Pair], coding
     numbers = [j for j, column in enumerate(coding.columns) if column.kind != "categorical"]
     places = list(itertools.combinations(numbers, 2))
     codes = all_codes([column.partition for column in release.columns], points)
-    products = release.products
-    ranked = math.inf if products is None or products.query.contrasted else 2.0 * products.deviation
-    if release.directions is not None:
-        ranked = release.directions.deviation * len(release.columns)
+    ranked = min((each.deviation * each.query.correlation_noise for each in release.known
+                  if math.isfinite(each.query.correlation_noise)), default=math.inf)
     standard = {j: _standardised(rows.values[:, j]) for j in numbers}
     found = []
     for j, h in places:

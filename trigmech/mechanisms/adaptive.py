@@ -21,7 +21,7 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import cells_of
-from trigmech.planning.design import UPWARD, strength_of, vector_charge
+from trigmech.planning.design import UPWARD, Agenda, strength_of, vector_charge
 from trigmech.planning.tables import MOST_ENTRIES
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
@@ -76,8 +76,6 @@ class AdaptiveDesign:
     ----------
     n : int
     domain : Domain
-    gaussian : bool
-        Whether measured queries get Gaussian noise; else Laplace noise.
     steps : tuple of Measure or Select
         The mechanism's rounds.
     charges : tuple of Charge
@@ -88,7 +86,6 @@ class AdaptiveDesign:
 
     n: int
     domain: Domain
-    gaussian: bool
     steps: tuple[Measure | Select, ...]
     charges: tuple[Charge, ...]
     first: tuple[Measurement[Query], ...]
@@ -246,8 +243,13 @@ class AdaptiveMechanism(Mechanism):
         asked = self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
         noise = charges[0].deviation(sum(each.query.size for each in asked))
         first = tuple(replace(each, noise=noise) for each in asked) if isinstance(rounds[0], Measure) else ()
-        return Design(self, facts, AdaptiveDesign(facts.n, facts.domain, gaussian, rounds, tuple(charges), first),
+        return Design(self, facts, AdaptiveDesign(facts.n, facts.domain, rounds, tuple(charges), first),
                       tuple(charges))
+
+    def agenda(self, design: Design) -> Agenda:
+        """Return the first round's measurements; the queries of later rounds are not known before."""
+        measured: AdaptiveDesign = design.measured
+        return Agenda(measured.first, str(measured), "in the first round")
 
     def passes(self, design: Design) -> int:
         """Return how many rounds there are."""

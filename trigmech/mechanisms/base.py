@@ -17,7 +17,7 @@ from trigmech.functions.features import Features, FunctionSet, bounded
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.design import UPWARD, Round, round_of
+from trigmech.planning.design import UPWARD, Agenda, Round, round_of
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge, Norm, shown_up
 from trigmech.privacy.ledger_lock import new_run
@@ -227,6 +227,19 @@ class Mechanism(ABC):
         charged = tuple(charge if charge.floor is None else replace(charge, scale=charge.floor)
                         for charge in charges[-len(made.charges) :])
         return made if made.charges == charged else None
+
+    def agenda(self, design: Design) -> Agenda:
+        """Return what is known of the release of a design. The default is for designs with rounds of measurements.
+
+        Raises
+        ------
+        InputError
+            If the mechanism does not know its noise before the release.
+        """
+        rounds: tuple[Round, ...] | None = getattr(design.measured, "rounds", None)
+        if rounds is None:
+            raise InputError(f"{type(self).__name__} does not tell its noise before a release")
+        return Agenda(tuple(each for one in rounds for each in one.planned), str(design.measured))
 
     def passes(self, design: Design) -> int:
         """Return the largest number of questions that :meth:`run` asks, one after another."""

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from trigmech._validate import check_counts
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import columns_of
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.design import strength_of
+from trigmech.planning.design import Agenda, Round, strength_of
 from trigmech.planning.selection import select_tables
 from trigmech.planning.shares import Shares, budget_of, planned_shares, shares_of
 from trigmech.planning.tables import PROOF, TableDesign, closer_looks, plan_tables
@@ -110,6 +111,17 @@ class TableMechanism(Mechanism):
         planned = planned_shares(facts.n, columns_of(facts.domain), strength_of(budget), budget.delta > 0, False)
         return replace(self, shares=shares_of(own, planned)).plan(replace(facts, budget=budget))
 
+    def agenda(self, design: Design) -> Agenda:
+        """Return the first round's measurements, and the second's for columns that spread evenly over their values."""
+        measured: TableDesign = design.measured
+        note = "if columns spread evenly" + "; less where columns depend on each other" * bool(measured.selected)
+        if measured.dependence is None:
+            return Agenda(measured.looks, str(measured), note)
+        even = [ReleasedColumn(own, np.full(own.size, 1.0 / own.size), look.deviation)
+                for own, look in zip(measured.partitions, measured.looks, strict=True)]
+        more = Round(design_dependence(measured, even), measured.dependence).planned
+        return Agenda((*measured.looks, *more), str(measured), note)
+
     def passes(self, design: Design) -> int:
         """Return how many rounds there are at most."""
         measured: TableDesign = design.measured
@@ -156,9 +168,7 @@ def _looked(counts: list[Array], design: TableDesign, session: Session,
             n: int) -> tuple[Measurement[Histogram], ...]:
     """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
     looks: dict[int, Measurement[Histogram]] = {}
-    for charge, contrasted in ((design.look, False), (design.contrasts, True)):
-        if charge is not None:
-            held = np.flatnonzero(design.contrasted == contrasted).tolist()
-            made = session.drawn([design.looks[j] for j in held], [counts[j] for j in held], charge, n)
-            looks |= dict(zip(held, made, strict=True))
+    for one in design.first:
+        held = [each.query.column for each in one.asked]
+        looks |= dict(zip(held, session.drawn(one.asked, [counts[j] for j in held], one.charge, n), strict=True))
     return tuple(looks[j] for j in range(len(counts)))

@@ -1,7 +1,8 @@
 """Designs for means of functions: rounds of measurements, with one charge for each round."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,37 @@ class Round:
         """The standard deviation of the noise in each number of the weighted vector."""
         return self.charge.deviation(self.size)
 
+    @cached_property
+    def planned(self) -> tuple[Measurement[Any], ...]:
+        """The measurements with their noise."""
+        return tuple(replace(each, noise=self.deviation) for each in self.asked)
+
     @property
     def deviations(self) -> Array:
         """The standard deviations of the noise in all means, flat."""
-        return np.concatenate([each.query.deviations(self.deviation / each.weight) for each in self.asked])
+        return np.concatenate([each.deviations for each in self.planned])
+
+
+@dataclass(frozen=True, eq=False)
+class Agenda:
+    """What is known of a release before it is made. Public.
+
+    Parameters
+    ----------
+    measurements : tuple of Measurement
+        The planned measurements with their noise, as far as their queries are known.
+    words : str
+        All planned measurements in words.
+    note : str
+        The assumption under which later rounds measure this.
+    predicted : dict of str to float
+        The predicted root mean square errors of queries.
+    """
+
+    measurements: tuple[Measurement[Any], ...]
+    words: str
+    note: str = ""
+    predicted: dict[str, float] = field(default_factory=dict)
 
 
 def round_of(functions: Functions, charge: Charge) -> Round:
@@ -120,7 +148,9 @@ class MomentDesign:
             found.append((kind, a, len(own), least if least == most else f"{least} to {most}"))
         return found
 
-    def _head(self) -> str:
+    @property
+    def head(self) -> str:
+        """The functions and their noise in one line."""
         counts: dict[str, int] = {}
         for kind, _, count, _ in self._groups:
             counts[kind] = counts.get(kind, 0) + count
@@ -132,7 +162,7 @@ class MomentDesign:
                 + f") with {NOISE_NAMES[self.rounds[0].charge.law]} noise")
 
     def __str__(self) -> str:
-        lines = [self._head()]
+        lines = [self.head]
         lines += [f"  {kind:<8} highest degree {degree:>2}: noise {noise}" for kind, degree, _, noise in self._groups]
         lines.append("predicted root mean square error (and if nothing were measured):")
         lines += [f"  {label}: {error:.2g} ({self.baseline[label]:.2g})" for label, error in self.predicted.items()]
@@ -140,7 +170,7 @@ class MomentDesign:
 
     def _repr_html_(self) -> str:
         rows = [(label, f"{error:.2g}", f"{self.baseline[label]:.2g}") for label, error in self.predicted.items()]
-        return html_table(self._head(), self._groups, ("moments of", "highest degree", "number", "noise")) + html_table(
+        return html_table(self.head, self._groups, ("moments of", "highest degree", "number", "noise")) + html_table(
             "Predicted root mean square error", rows, ("queries", "error", "if nothing were measured"))
 
 

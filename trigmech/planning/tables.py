@@ -82,7 +82,7 @@ from trigmech.planning.contrasted import (
     contrasts_are_sharper,
     has_few,
 )
-from trigmech.planning.design import UPWARD, strength_of
+from trigmech.planning.design import UPWARD, Round, strength_of
 from trigmech.planning.shares import Shares, planned_shares
 from trigmech.privacy.budget import Budget, Charge, Law
 from trigmech.privacy.noise import lattice_step
@@ -132,16 +132,8 @@ class TableDesign:
     ----------
     n : int
     domain : Domain
-    gaussian : bool
-        Whether the noise is Gaussian. If not, it is Laplace or l-infinity noise.
-    partitions : tuple of Partition
-        The partitions of the look.
-    contrasted : ndarray (d,) of bool
-        The columns that the look measures by contrasts.
-    weights : ndarray (d,)
-        The weights of the columns in the look.
-    look, contrasts : Charge or None
-        The charges for columns without and with contrasts; None without such columns.
+    first : tuple of Round
+        The look: one draw for all columns, or two if some of them are measured by contrasts.
     closer, dependence : Charge or None
         The charges for details and for dependence. None if no column can have details, or if there is one column.
     selected : Charge or None
@@ -158,12 +150,7 @@ class TableDesign:
 
     n: int
     domain: Domain
-    gaussian: bool
-    partitions: tuple[Partition, ...]
-    contrasted: NDArray[np.bool_]
-    weights: Array
-    look: Charge | None
-    contrasts: Charge | None
+    first: tuple[Round, ...]
     closer: Charge | None
     dependence: Charge | None
     products: float
@@ -175,11 +162,18 @@ class TableDesign:
     @cached_property
     def looks(self) -> tuple[Measurement[Histogram], ...]:
         """The look's measurement of each column, without values but with its noise."""
-        kind = Ranges if self.gaussian else Histogram
-        noise = self.look_noise
-        return tuple(Measurement((Contrasts if own else kind)(j, partition), weight, None, noise[own])
-                     for j, (partition, own, weight) in enumerate(zip(
-                         self.partitions, self.contrasted.tolist(), self.weights.tolist(), strict=True)))
+        found = [each for one in self.first for each in one.planned]
+        return tuple(sorted(found, key=lambda each: each.query.column))
+
+    @cached_property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions of the look."""
+        return tuple(look.query.partition for look in self.looks)
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian. If not, it is Laplace or l-infinity noise."""
+        return self.first[0].charge.law == "gaussian"
 
     @property
     def closer_weight(self) -> float:
@@ -193,12 +187,6 @@ class TableDesign:
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
     @property
-    def look_noise(self) -> tuple[float, float]:
-        """The noise's deviation in an entry of weight 1 of the look: for columns without and with contrasts."""
-        entries = sum(self.partitions[j].size - 1 for j in np.flatnonzero(self.contrasted))
-        return self.deviation(self.look), self.deviation(self.contrasts, entries)
-
-    @property
     def look_deviations(self) -> Array:
         """The standard deviation of the noise in the look's values of each column (d,)."""
         return np.array([look.deviation for look in self.looks])
@@ -210,8 +198,8 @@ class TableDesign:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """The charges of all rounds."""
-        return tuple(charge for charge in (self.look, self.contrasts, self.closer, self.dependence, self.selected)
-                     if charge is not None)
+        later = (charge for charge in (self.closer, self.dependence, self.selected) if charge is not None)
+        return (*(one.charge for one in self.first), *later)
 
     @property
     def largest(self) -> Largest:
@@ -253,10 +241,10 @@ class TableDesign:
         numbers = [partition for partition in self.partitions if partition.value is not None]
         lines = [f"first: every column's frequencies, of {len(numbers)} numbers by up to "
                  f"{max((partition.intervals for partition in numbers), default=0)} intervals"]
-        lines += [f"  noise in a frequency {self.look_deviations[~self.contrasted].min():.2g} to "
-                  f"{self.look_deviations[~self.contrasted].max():.2g}"] if self.look is not None else []
-        lines += [f"  of {self.contrasted.sum()} columns by contrasts; noise in each "
-                  f"{self.look_deviations[self.contrasted].max():.2g}"] if self.contrasts is not None else []
+        for one in self.first:
+            noise = [each.deviation for each in one.planned]
+            lines.append(f"  noise in a frequency {min(noise):.2g} to {max(noise):.2g}" if one.charge.law != "linf" else
+                         f"  of {len(noise)} columns by contrasts; noise in each {max(noise):.2g}")
         if self.closer is not None:
             lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise "
                          f"{self.closer_deviation:.2g}")
@@ -321,9 +309,13 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
     first = charge("columns", look * (1.0 - of_contrasts), law,
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
-    return TableDesign(n, domain, gaussian, partitions, contrasted, weights, first,
-                       charge("columns, contrasts", look * of_contrasts, "linf", 2.0 * UNIT * (longest + 8.0)),
-                       charge("columns, closer", closer, law),
+    asked = [Measurement((Contrasts if own else Ranges if gaussian else Histogram)(j, partition), weight)
+             for j, (partition, own, weight) in enumerate(zip(partitions, contrasted.tolist(), weights.tolist(),
+                                                              strict=True))]
+    second = charge("columns, contrasts", look * of_contrasts, "linf", 2.0 * UNIT * (longest + 8.0))
+    rounds = tuple(Round(tuple(each for each, own in zip(asked, contrasted, strict=True) if own == kind), cost)
+                   for kind, cost in ((False, first), (True, second)) if cost is not None)
+    return TableDesign(n, domain, rounds, charge("columns, closer", closer, law),
                        charge("dependence", rest - kept, "linf" if sharp else law),
                        shares.products * rest / (rest - kept) if rest else 0.0, shares.scores, tuple(crossed),
                        charge("selected tables", kept, law), triples)

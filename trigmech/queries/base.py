@@ -114,6 +114,16 @@ class Query(ABC):
         return 4.0 * UNIT
 
     @property
+    def tells_tables(self) -> bool:
+        """Whether the means determine tables of columns by cells, if the frequencies of the columns are known."""
+        return False
+
+    @property
+    def correlation_noise(self) -> float:
+        """The deviation of a rank correlation, for noise of deviation 1 in each mean; infinite if it tells none."""
+        return np.inf
+
+    @property
     def parts(self) -> tuple["Query", ...]:
         """The queries that this one is computed of, whose sums are then its own, one after another; () for most."""
         return ()

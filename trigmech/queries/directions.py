@@ -70,6 +70,11 @@ class Directions(Query):
         return "product of directions"
 
     @property
+    def correlation_noise(self) -> float:
+        """A product is about the correlation over the number of columns."""
+        return float(len(self.partitions))
+
+    @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
         """All columns."""
         return tuple(range(len(self.partitions)))

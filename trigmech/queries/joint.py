@@ -55,6 +55,8 @@ class Marginal(Query):
         """The number of cells of each column."""
         return tuple(int(cells.max()) + 1 for cells in self.maps)
 
+    tells_tables = True
+
     @property
     def size(self) -> int:
         """All cells."""
@@ -169,7 +171,22 @@ class Products(Query):
     @property
     def kind(self) -> str:
         """What it is."""
-        return f"product of {'contrasts' if self.contrasted else 'ranks'}"
+        return f"product of {self.factors_named.split()[0]}"
+
+    @property
+    def factors_named(self) -> str:
+        """What is multiplied, in words."""
+        return "contrasts of the cells" if self.contrasted else "ranks"
+
+    @property
+    def tells_tables(self) -> bool:
+        """Products of contrasts determine the tables of pairs, by cells of `maps`; products of ranks do not."""
+        return self.contrasted
+
+    @property
+    def correlation_noise(self) -> float:
+        """The product of first scores has the mean 1/2 where two columns have the same ranks."""
+        return np.inf if self.contrasted else 2.0
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]

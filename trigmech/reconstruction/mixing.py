@@ -151,8 +151,8 @@ class _Asked:
             self._table(each.query.columns, each.query.maps, each.deviation / part)
         constrained.ask(self.objective)
         self.cells = [self.objective.joint_cells(j) for j in range(self.objective.d)]
-        contrasted = release.products.query.maps if release.products is not None else ()
-        coarse = [contrasted[j] if contrasted else _coarse(rows[:, j], len(column.mass), weights)
+        cells = release.products.query.maps if release.products is not None else ()
+        coarse = [cells[j] if cells else _coarse(rows[:, j], len(column.mass), weights)
                   for j, column in enumerate(release.columns)]
         shown = {each.query.columns for each in clear}
         for pair in combinations(range(len(release.columns)), 2):

@@ -49,7 +49,7 @@ def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
     with few rows the table is mostly noise, and that product less so. Products of higher degrees are noisier.
     """
     targets = Targets(release)
-    ranks = None if release.products is None or release.products.query.contrasted else release.products.query
+    ranks = None if release.products is None or release.products.query.tells_tables else release.products.query
     ordered: dict[tuple[int, int], float] = {}
     if ranks is not None:
         apart = targets.products - independent(release)[1]

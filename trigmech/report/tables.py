@@ -120,9 +120,8 @@ class TableAccount:
             return f"third: products of the directions of rows, for {directions.query.size} pairs of columns"
         if products is None:
             return "third: products of ranks of 0 pairs of them"
-        pairs = len(products.query.pairs)
-        return (f"third: products of contrasts of the cells of {pairs} pairs" if products.query.contrasted else
-                f"third: products of ranks of {pairs} pairs of them")
+        return f"third: products of {products.query.factors_named} of {len(products.query.pairs)} pairs" + (
+            "" if products.query.tells_tables else " of them")
 
     def _chosen(self) -> Table:
         """Return how finely each column was measured; what came after its first look was chosen by that look."""
