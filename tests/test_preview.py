@@ -332,3 +332,29 @@ def test_what_a_ledger_would_hold_after_a_release_is_what_it_then_holds(tmp_path
     assert expected.ledger["total"] == book.total
     book.charge("c" * 32, list(expected.charges), False)
     assert expected.ledger["total_after"] == book.total > expected.ledger["total"]
+
+
+def test_functions_that_are_no_products_have_the_noise_of_their_kind():
+    class Halves:
+        """Half of each coordinate."""
+
+        d = K = 3
+
+        def evaluate(self, points):
+            return 0.5 * points
+
+        def means(self, points):
+            return self.evaluate(points).mean(axis=0)
+
+        def gradient(self, points, coefficients):
+            return np.tile(0.5 * coefficients, (len(points), 1))
+
+    class Whole(tm.Mechanism):
+        def plan(self, facts):
+            return self.equip(facts, Halves(), 3.0, proof="here", evaluation_error=1e-12)
+
+    expected = preview(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), mechanism=Whole())
+    (said,) = [each for each in expected.together if each.what == "function, at worst"]
+    planned = tm.design(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), Whole())
+    assert said.error == planned.measured.rounds[0].deviations.max()
+    assert expected.columns == ()

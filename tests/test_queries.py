@@ -87,8 +87,10 @@ def queries():
         "functions of whole rows": Functions.of(features, domain, slice(7, None)),
         "some functions": Functions.of(features, domain, slice(2, 6), np.array([1.0, 0.5, 3.0, 0.1])),
         "functions alike": Functions.of(tm.ChebyshevBasis.graded(domain.d, 9, 1), domain)}
-    assert {type(query) for query in found.values()} == {
-        kind for kind in KINDS.values() if kind.__module__.startswith("trigmech.")}
+    own = [kind for kind in KINDS.values() if kind.__module__.startswith("trigmech.")]
+    found |= {f"{kind.name} {k}": query for kind in own for k, query in enumerate(kind.examples(domain))}
+    # A kind without examples above has examples of its own.
+    assert {type(query) for query in found.values()} == set(own)
     return found
 
 

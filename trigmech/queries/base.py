@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
 
@@ -172,6 +173,11 @@ class Query(ABC):
             If the numbers do not describe such a query. A file is not trusted.
         """
         raise InputError(f"queries of the kind {cls.name!r} cannot be read")
+
+    @classmethod
+    def examples(cls, domain: Domain) -> Sequence[Self]:
+        """Return some queries of this kind about the columns of a domain; the tests of all queries try them."""
+        return ()
 
     def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
         """Return the same query for columns with finer positions; ``finer`` holds the partitions of all columns.
