@@ -40,11 +40,7 @@ class Rules:
 class Questions:
     """The queries about a release.
 
-    Parameters
-    ----------
-    schema : Schema
-    distribution : Distribution
-        The released one.
+    distribution: The released one.
     """
 
     def __init__(self, schema: Schema, distribution: Distribution) -> None:

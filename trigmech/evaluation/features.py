@@ -31,28 +31,19 @@ USUAL = 0.35
 class Causes:
     """Sizes of the causes of errors; public.
 
-    Parameters
-    ----------
-    columns : ndarray (d, 4)
-        Of the score of a column: noise, rows within one interval, how much it stands out, chance.
-    pairs : ndarray (d (d - 1) / 2, 5)
-        Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence fills, dependence
-        within cells, noise of both columns, chance.
-    correlations : ndarray (c, 4)
-        Of the correlation of two numbers: noise, the correlation itself, the spread of both columns, chance.
-    numeric : ndarray (d,) of bool
-        Whether a column's score is that of numbers.
-    places : list of (int, int)
-        The pairs of columns that have a correlation.
-    strengths : ndarray (d (d - 1) / 2,)
-        How strongly both columns depend on each other, as released.
-    above : ndarray (d (d - 1) / 2,) of bool
-        Whether this is more than noise explains.
-    groups : ndarray (2 t,)
-        Of each table, both ways: the noise in the mean of one column over the rows of a group of the other, in
-        standard deviations, times the group's part of all rows.
-    groups_chance : float
-        The mean error of means over groups that chance makes, in standard deviations; 0 without groups of 100 rows.
+    columns (d, 4): Of the score of a column: noise, rows within one interval, how much it stands out, chance.
+    pairs: Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence fills,
+      dependence within cells, noise of both columns, chance.
+    correlations (c, 4): Of the correlation of two numbers: noise, the correlation itself, the spread of both columns,
+      chance.
+    numeric (d,) of bool: Whether a column's score is that of numbers.
+    places: The pairs of columns that have a correlation.
+    strengths: How strongly both columns depend on each other, as released.
+    above: Whether this is more than noise explains.
+    groups (2 t,): Of each table, both ways: the noise in the mean of one column over the rows of a group of the other,
+      in standard deviations, times the group's part of all rows.
+    groups_chance: The mean error of means over groups that chance makes, in standard deviations; 0 without groups of
+      100 rows.
     """
 
     columns: Array
@@ -74,21 +65,12 @@ class Causes:
 def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compared: int) -> Causes:
     """Return the sizes of the causes of errors of a release.
 
-    Parameters
-    ----------
-    release : Release
-        Of columns and tables.
-    coding : Coding
-        Made of synthetic rows.
-    rows : Side
-        Synthetic rows.
-    points : ndarray (m, D)
-        The same rows as points of the cube.
-    compared : int
-        How many rows will be compared with as many true ones.
+    release: Of columns and tables.
+    coding: Made of synthetic rows.
+    rows: Synthetic rows.
+    points (m, D): The same rows as points of the cube.
+    compared: How many rows will be compared with as many true ones.
 
-    Notes
-    -----
     Privacy: post-processing. Random numbers have a fixed seed. Cost: pairs times rows, and a shrinkage of each table.
     """
     rng = np.random.default_rng(SEED)

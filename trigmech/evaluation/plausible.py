@@ -44,13 +44,6 @@ RIDGE = 1e-3
 class PlausibleTables:
     """Draws tables as the private one may be.
 
-    Parameters
-    ----------
-    release : Release
-    rng : numpy.random.Generator
-
-    Notes
-    -----
     Privacy: post-processing. Cost: five shrunken versions of each table and product once; a fit for each draw.
     """
 

@@ -38,17 +38,10 @@ FACTOR, FACTOR_OF_WORKLOADS = 1.15, 1.05
 class Resamples:
     """Plausible tables and the fits of their own releases, made at the first call and kept.
 
-    Parameters
-    ----------
-    release : Release
-        With its schema.
-    points : ndarray (m, D)
-        The fit's.
-    design : Design
-        The design of the release, with its schema.
+    release: With its schema.
+    points (m, D): The fit's.
+    design: The design of the release, with its schema.
 
-    Notes
-    -----
     Privacy: post-processing of public numbers. Cost: 32 fits of some thousand rows, on all threads.
     """
 
@@ -63,10 +56,8 @@ class Resamples:
         ``answer`` maps points (m, D) of the cube to numbers in an array of any shape. With ``parts`` the last of two
         axes are parts, whose worst errors are bounded one by one.
 
-        Raises
-        ------
-        InputError
-            If the level is no probability, or the values are no finite numbers in an array of one shape.
+        Raises an InputError if the level is no probability, or the values are no finite numbers in an array of one
+        shape.
         """
         if not 0.0 < level < 1.0:
             raise InputError(f"level must be between 0 and 1, not {shown(level)}")

@@ -39,17 +39,10 @@ class _Rehearsal(Session):
 def rehearsed(design: Design, points: Array, rng: np.random.Generator) -> Array:
     """Return the points (m, D) that the release of a design would give for a public table.
 
-    Parameters
-    ----------
-    design : Design
-        With its schema. The noise has the design's scales for any m.
-    points : ndarray (m, D), public
-        The rows of the public table.
-    rng : numpy.random.Generator
-        Draws the noise, and the fit's random numbers.
+    design: With its schema. The noise has the design's scales for any m.
+    points (m, D), public: The rows of the public table.
+    rng: Draws the noise, and the fit's random numbers.
 
-    Notes
-    -----
     Privacy: post-processing. It uses no private value, so nothing is charged. Cost: that of a release of m rows.
     """
     release = rehearsed_release(design, points, rng).described(design.schema_given)
@@ -66,8 +59,6 @@ def rehearsed_release(design: Design, points: Array, rng: np.random.Generator) -
 
     Parameters as for :func:`rehearsed`. The returned release counts m rows.
 
-    Notes
-    -----
     Privacy: public numbers alone; nothing is charged. Cost: sums over m rows.
     """
     design = replace(design, facts=replace(design.facts, n=len(points)))

@@ -40,15 +40,9 @@ _PROOF = "planned-moments"
 class Allocation(ABC):
     """How one noise distribution spends a budget on selected moments, with one weight for each entry of the selection.
 
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-    strength : float
-        mu of Gaussian noise, else epsilon.
-    selection : Selection
-    symmetric : bool
-        Whether the queries treat all columns alike.
+    n: The number of rows.
+    strength: mu of Gaussian noise, else epsilon.
+    symmetric: Whether the queries treat all columns alike.
     """
 
     n: int

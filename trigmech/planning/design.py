@@ -55,16 +55,10 @@ class Round:
 class Agenda:
     """What is known of a release before it is made. Public.
 
-    Parameters
-    ----------
-    measurements : tuple of Measurement
-        The planned measurements with their noise, as far as their queries are known.
-    words : str
-        All planned measurements in words.
-    note : str
-        The assumption under which later rounds measure this.
-    predicted : dict of str to float
-        The predicted root mean square errors of queries.
+    measurements: The planned measurements with their noise, as far as their queries are known.
+    words: All planned measurements in words.
+    note: The assumption under which later rounds measure this.
+    predicted: The predicted root mean square errors of queries.
     """
 
     measurements: tuple[Measurement[Any], ...]

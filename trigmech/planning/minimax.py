@@ -57,10 +57,8 @@ _PROOF = "minimax-moments"
 def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions: int) -> MomentDesign:
     """Return the design of the minimax mechanism for smoothness k > 0; see the module's docstring.
 
-    Raises
-    ------
-    InputError
-        If m = 1 already needs more than ``max_functions`` functions (m + 1)^d - 1. The mechanism is for few columns.
+    Raises an InputError if m = 1 already needs more than ``max_functions`` functions (m + 1)^d - 1. The mechanism is
+    for few columns.
     """
     if not smoothness > 0 or not math.isfinite(smoothness):
         raise InputError(f"smoothness must be positive and finite, not {shown(smoothness)}")

@@ -70,16 +70,11 @@ _PROOF = "one-hot-moments"
 class Marginal:
     """Functions with a common weight: indicators of a group, entries of a table of two groups, or products.
 
-    Parameters
-    ----------
-    groups : tuple of int
-        One or two groups of the domain, by position.
-    size : int
-        The number of functions.
-    fraction : float
-        The fraction of the budget.
-    number, degree : int
-        The coordinate of the number and the degree of its polynomial, for products with one group's indicators.
+    groups: One or two groups of the domain, by position.
+    size: The number of functions.
+    fraction: The fraction of the budget.
+    number, degree: The coordinate of the number and the degree of its polynomial, for products with one group's
+      indicators.
     """
 
     groups: tuple[int, ...]
@@ -105,27 +100,18 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
                max_functions: int = MAX_MIXED_FUNCTIONS) -> MomentDesign:
     """Return a design for n rows with at least one group of indicators.
 
-    Parameters
-    ----------
-    workload : Family, optional
-        A workload for the numeric columns, in their order. It is required if there are such columns.
-    degree, pair_degree, triples, weighted
-        For the numbers; see :func:`trigmech.planning.search.plan_moments`.
-    max_functions : int
-        Limit of K. The largest tables are left out first.
+    workload: A workload for the numeric columns, in their order. It is required if there are such columns.
+    degree, pair_degree, triples, weighted: For the numbers; see :func:`trigmech.planning.search.plan_moments`.
+    max_functions: Limit of K. The largest tables are left out first.
 
     Returns
     -------
     MomentDesign
         Its functions use all coordinates; the functions of numbers come first.
 
-    Raises
-    ------
-    InputError
-        If there are more than ``max_functions`` or 4096 indicators, or if an option for the numbers breaks a rule.
+    Raises an InputError if there are more than ``max_functions`` or 4096 indicators, or if an option for the numbers
+    breaks a rule.
 
-    Notes
-    -----
     Privacy: public numbers only; the sensitivity is proved in the module's docstring. Cost: seconds at most.
     """
     numbers = domain.numbers

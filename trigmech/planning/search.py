@@ -47,26 +47,14 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
                  weighted: bool = True, max_functions: int = MAX_FUNCTIONS, fraction: float = 1.0) -> MomentDesign:
     """Return the design for n rows and d columns with the least predicted error.
 
-    Parameters
-    ----------
-    workload : Family
-        The queries that the release should answer well.
-    degree, pair_degree, triples, whole_row : optional
-        Fix a part of the design in place of planning it.
-    weighted : bool
-        False: equal noise in all moments, for comparisons.
-    max_functions : int
-        Limit of K. Time and memory of the fit grow with K.
-    fraction : float
-        The fraction of the budget, above 0 and at most 1; see :func:`trigmech.planning.design.strength_of`.
+    workload: The queries that the release should answer well.
+    degree, pair_degree, triples, whole_row: Fix a part of the design in place of planning it.
+    weighted: False: equal noise in all moments, for comparisons.
+    max_functions: Limit of K. Time and memory of the fit grow with K.
+    fraction: The fraction of the budget, above 0 and at most 1; see :func:`trigmech.planning.design.strength_of`.
 
-    Raises
-    ------
-    InputError
-        If a fixed part breaks a rule or needs more than ``max_functions`` functions.
+    Raises an InputError if a fixed part breaks a rule or needs more than ``max_functions`` functions.
 
-    Notes
-    -----
     Privacy: public numbers only. Cost: some hundred sensitivities take less than a second, but some seconds for degrees
     above 16 (n above 10^7).
     """

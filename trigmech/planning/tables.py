@@ -128,24 +128,14 @@ class Largest(NamedTuple):
 class TableDesign:
     """The measurements of the first round, and the charges of all rounds. Public.
 
-    Parameters
-    ----------
-    n : int
-    domain : Domain
-    first : tuple of Round
-        The look: one draw for all columns, or two if some of them are measured by contrasts.
-    closer, dependence : Charge or None
-        The charges for details and for dependence. None if no column can have details, or if there is one column.
-    selected : Charge or None
-        The charge for the tables of the last round; None without such a round.
-    products : float
-        The fraction of the charge for dependence (of mu^2 or epsilon) that products get.
-    scores : int
-        See :class:`Shares`.
-    crossed : tuple of int
-        Target columns; see :class:`trigmech.workload.Marginals`.
-    triples : float
-        The importance of all tables of three columns together, relative to all tables of two.
+    first: The look: one draw for all columns, or two if some of them are measured by contrasts.
+    closer, dependence: The charges for details and for dependence. None if no column can have details, or if there is
+      one column.
+    selected: The charge for the tables of the last round; None without such a round.
+    products: The fraction of the charge for dependence (of mu^2 or epsilon) that products get.
+    scores: See :class:`Shares`.
+    crossed: Target columns; see :class:`trigmech.workload.Marginals`.
+    triples: The importance of all tables of three columns together, relative to all tables of two.
     """
 
     n: int
@@ -272,8 +262,6 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     By default :func:`trigmech.planning.shares.planned_shares` gives the fractions of the budget. For ``crossed`` and
     ``triples`` see :class:`TableDesign`.
 
-    Notes
-    -----
     Privacy: public numbers only; the proofs are in the module's docstring.
     """
     columns = columns_of(domain)

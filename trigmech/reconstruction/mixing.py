@@ -51,19 +51,11 @@ CHAINS = 2
 class FurtherRows:
     """Draws any number of rows from fitted ones.
 
-    Parameters
-    ----------
-    schema : Schema
-        Whose constraints all rows keep, as the fitted ones do.
-    release : Release
-        That the points were fitted to.
-    fitted : Distribution
-        Points of weight 0 are left out.
-    part : float
-        The part of all rows that these are, above 0: their tables have so much more noise.
+    schema: Whose constraints all rows keep, as the fitted ones do.
+    release: That the points were fitted to.
+    fitted: Points of weight 0 are left out.
+    part: The part of all rows that these are, above 0: their tables have so much more noise.
 
-    Notes
-    -----
     Privacy: post-processing. Cost: about 10 microseconds a row for 15 columns; memory for one block of 2^16 rows.
     """
 

@@ -152,11 +152,8 @@ def _rounded(numbers: Array, digits: int) -> Array:
 def completion_of(columns: Sequence[Column], derived: Sequence[Derived], person: str | None) -> Completion:
     """Return what adds derived columns to the others.
 
-    Raises
-    ------
-    InputError
-        If a name occurs twice, a formula does not suit its columns, ``after`` names no column, or derived columns
-        derive from each other in a circle.
+    Raises an InputError if a name occurs twice, a formula does not suit its columns, ``after`` names no column, or
+    derived columns derive from each other in a circle.
     """
     names = [column.name for column in columns]
     for each in derived:

@@ -11,13 +11,8 @@ from trigmech.storage import archive
 def facts_of(path: str | os.PathLike[str]) -> tuple[Schema, int]:
     """Return the schema and the number of rows of the private table, of a saved release.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is damaged, or is not a release of this kind.
+    Raises an InputError if the file cannot be read, is damaged, or is not a release of this kind.
 
-    Notes
-    -----
     Privacy: public. Nothing that the file holds is executed. Of the rest of the file only the checksums are looked at.
     """
     content, _ = archive.read(path)

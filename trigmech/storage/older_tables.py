@@ -35,16 +35,9 @@ KIND = "tables"
 def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of a file, or raise an InputError; its arrays are taken from the dictionary.
 
-    Parameters
-    ----------
-    value : object
-        What the manifest holds of it.
-    arrays : dict of str to ndarray
-    domain : Domain
-        The schema's domain.
+    value: What the manifest holds of it.
+    domain: The schema's domain.
 
-    Notes
-    -----
     Cost: linear in the size of the arrays, whatever they hold.
     """
     optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}

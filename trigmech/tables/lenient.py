@@ -107,20 +107,14 @@ class View(NamedTuple):
 class LenientFile(TableFile):
     """PRIVATE. A table in a file that can be read past its faults.
 
-    Parameters
-    ----------
-    path, and the options
-        As those of :class:`trigmech.tables.reader.TableFile`.
+    path, and the options: As those of :class:`trigmech.tables.reader.TableFile`.
 
     Attributes
     ----------
     ragged : Ragged
         After :meth:`parts`: the rows of CSV that have another number of cells than the first one.
 
-    Raises
-    ------
-    InputError
-        If an option breaks a rule, or the file cannot be opened; :meth:`begin` looks at its content.
+    Raises an InputError if an option breaks a rule, or the file cannot be opened; :meth:`begin` looks at its content.
     """
 
     def __init__(self, path: Any, **options: Any) -> None:
@@ -222,21 +216,14 @@ class LenientFile(TableFile):
     def parts(self, columns: Sequence[ColumnOfFile], places: Mapping[str, int]) -> Iterator[Part]:
         """Yield some columns of the table under the names of a schema.
 
-        Parameters
-        ----------
-        columns : sequence of ColumnOfFile
-            Of a schema.
-        places : mapping of str to int
-            Which of the file's columns each of them is, from 0.
+        columns: Of a schema.
+        places: Which of the file's columns each of them is, from 0.
 
         Yields
         ------
         Part, private
 
-        Raises
-        ------
-        InputError
-            If the file is damaged, or has changed, or its text is in another encoding.
+        Raises an InputError if the file is damaged, or has changed, or its text is in another encoding.
         """
         if self._csv is not None:
             yield from self._parts_of_text(self._csv, columns, places)
