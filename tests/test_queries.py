@@ -11,7 +11,7 @@ import trigmech as tm
 from trigmech.functions.contrasts import contrasts
 from trigmech.functions.partition import all_codes, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.exact import Asked, exact_sums
+from trigmech.measurement.exact import QueryStatistic, exact_sums
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import Chunk
@@ -21,7 +21,7 @@ from trigmech.queries.book import KINDS
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 from trigmech.storage import measurements_file
 
 SCHEMA = tm.Schema([
@@ -72,8 +72,8 @@ def queries():
     found = {
         "histogram of a number": Histogram(0, parts[0]), "histogram of categories": Histogram(3, parts[3]),
         "histogram with special values": Histogram(2, parts[2]),
-        "ranges of a number": Ranges(0, parts[0]), "ranges with missing values": Ranges(4, parts[4]),
-        "ranges of categories": Ranges(3, parts[3]), "ranges of levels": Ranges(1, parts[1]),
+        "ranges of a number": PrefixSums(0, parts[0]), "ranges with missing values": PrefixSums(4, parts[4]),
+        "ranges of categories": PrefixSums(3, parts[3]), "ranges of levels": PrefixSums(1, parts[1]),
         "contrasts": Contrasts(5, parts[5]), "contrasts with special values": Contrasts(2, parts[2]),
         "detail": Detail(2, parts[2], 2, fine),
         "table of one column": Marginal((0,), (parts[0],), (maps[0],)),
@@ -114,7 +114,7 @@ def test_exact_sums_of_all_kinds_in_one_pass_are_those_of_each_alone():
 
 
 def test_sums_over_parts_and_persons_are_those_of_the_whole():
-    held, asked = points(), Asked(tuple(queries().values()))
+    held, asked = points(), QueryStatistic(tuple(queries().values()))
     from trigmech.measurement.sums import Total
 
     whole, parts = Total(asked.statistic.size), Total(asked.statistic.size)

@@ -25,7 +25,7 @@ from trigmech.planning.shares import Shares
 from trigmech.queries.base import Measurement, moved
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram, Ranges
+from trigmech.queries.one_way import Detail, Histogram, PrefixSums
 from trigmech.reconstruction.tables import independent
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, SecondMoments
 
@@ -441,7 +441,7 @@ def test_tables_and_products_have_as_much_noise_again_as_shrinkage_leaves_open(d
         products + tables._kept_products + Stripes().normal(0.0, left, products.shape), -1.0, 1.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [Ranges, Histogram])
+@pytest.mark.parametrize("kind", [PrefixSums, Histogram])
 @pytest.mark.parametrize("k", [0, 2])
 def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_nothing_else(kind, k):
     rng, c, f, noise = np.random.default_rng(k), 8, 5, 0.003
@@ -465,7 +465,7 @@ def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_not
 
 def test_more_than_all_rows_on_special_values_is_brought_to_all_of_them():
     partition = Partition((1, 2), 0, even_edges(None, 4))
-    look = Measurement(Ranges(0, partition), 1.0, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1)
+    look = Measurement(PrefixSums(0, partition), 1.0, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1)
     found = plausible.plausible_column(ReleasedColumn(partition, np.zeros(6), 0.1), look, [], OneDeviation()).mass
     # One deviation more are 1 and .6, of which 1 is cut.
     np.testing.assert_allclose(found, [1.0 / 1.6, 0.6 / 1.6, 0.0, 0.0, 0.0, 0.0], atol=1e-12)

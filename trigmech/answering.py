@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, of_members, predicted_error
-from trigmech.evaluation.resampling import SEED, Progress, Resamples
-from trigmech.functions.features import Features
+from trigmech.evaluation.resampling import SEED, Resamples
 from trigmech.inference.drawing import imputed, weighted
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.regression import Family, Regression, fitted
 from trigmech.inference.sql import Answer, ask
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
+from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
 from trigmech.noisy_moments import NoisyMoments
 from trigmech.reconstruction.result import Reconstruction
@@ -65,7 +65,7 @@ class Answering(NoisyMoments):
         if self.release.columns:
             # They repeat the release, for which its design must be known.
             return self.planned is not None
-        return self.fit.misfit is not None and isinstance(self.release.features, Features)
+        return self.fit.misfit is not None and all(each.query.has_known_errors for each in self.release.moments)
 
     @cached_property
     def _resamples(self) -> Resamples:

@@ -18,12 +18,11 @@ from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.measurement.released import Release
+from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
 
 Array = NDArray[np.float64]
-# Called with the name of a step, the finished amount and the total.
-Progress = Callable[[str, int, int], None]
 
 # Nothing private is behind these random numbers: the same for all releases, so bars can be repeated.
 SEED = 2014

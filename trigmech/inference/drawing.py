@@ -15,10 +15,11 @@ from trigmech._parallel import in_order
 from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.inference.imputations import Imputations, Progress
+from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import Posterior, rows_looked_at
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
+from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
 from trigmech.queries.joint import Marginal

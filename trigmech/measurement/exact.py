@@ -33,14 +33,14 @@ def exact_sums(rows: PrivateRows, queries: Sequence[Query]) -> list[Array]:
 
     Raises an InputError if the rows leave their domain, or their number differs from the stated one.
     """
-    asked = Asked(tuple(each for query in queries for each in query.parts or (query,)))
+    asked = QueryStatistic(tuple(each for query in queries for each in query.parts or (query,)))
     found = iter(asked.parted(rows.sums(asked.statistic)))
     return [np.concatenate([next(found).ravel() for _ in query.parts]) if query.parts else next(found)
             for query in queries]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class QueryStatistic:
     """The statistic that holds the sums of some queries. Queries of one kind are summed together."""
 
     queries: tuple[Query, ...]

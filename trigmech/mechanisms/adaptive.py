@@ -27,7 +27,7 @@ from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram, Ranges
+from trigmech.queries.one_way import Detail, Histogram, PrefixSums
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
@@ -125,7 +125,7 @@ class SoFar:
         j = self._place(column)
         whole = columns_of(self.facts.domain)[j]
         partition = whole if whole.value is None else whole.cut(even_edges(whole.levels, intervals))
-        return (Ranges if self.facts.budget.delta > 0 else Histogram)(j, partition)
+        return (PrefixSums if self.facts.budget.delta > 0 else Histogram)(j, partition)
 
     def marginal(self, *columns: str | int, cells: int = CELLS) -> Marginal:
         """Return the query of the table of some columns, with about this many cells for each column.

@@ -87,7 +87,7 @@ from trigmech.planning.shares import Shares, planned_shares
 from trigmech.privacy.budget import Budget, Charge, Law
 from trigmech.privacy.noise import lattice_step
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -297,7 +297,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
     first = charge("columns", look * (1.0 - of_contrasts), law,
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
-    asked = [Measurement((Contrasts if own else Ranges if gaussian else Histogram)(j, partition), weight)
+    asked = [Measurement((Contrasts if own else PrefixSums if gaussian else Histogram)(j, partition), weight)
              for j, (partition, own, weight) in enumerate(zip(partitions, contrasted.tolist(), weights.tolist(),
                                                               strict=True))]
     second = charge("columns, contrasts", look * of_contrasts, "linf", 2.0 * UNIT * (longest + 8.0))

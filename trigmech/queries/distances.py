@@ -165,7 +165,7 @@ class Moment(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class Share(Query):
+class RowShare(Query):
     """The share of rows for which something holds.
 
     holds: Returns for points (m, D) an array (m,) of bool. A row's answer must not depend on other rows.

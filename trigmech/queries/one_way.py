@@ -107,7 +107,7 @@ class Histogram(Query):
 
 @register
 @dataclass(frozen=True, eq=False)
-class Ranges(Histogram):
+class PrefixSums(Histogram):
     """The frequencies of one column, with intervals measured by a factor of prefix sums; for Gaussian noise.
 
     The share of any range is a difference of two prefix sums. The error of a prefix sum grows only with the logarithm

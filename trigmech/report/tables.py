@@ -13,7 +13,7 @@ from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction.tables import cells_of_columns
-from trigmech.report.columns import Marginal, Noisy, is_numeric
+from trigmech.report.columns import ColumnShares, Noisy, is_numeric
 from trigmech.report.dependences import Dependence, dependences_of
 from trigmech.report.figures import number, percent
 from trigmech.report.statement import Row, Table
@@ -55,7 +55,7 @@ class TableAccount:
                 look.deviation * look.query.greatest_noise
                 for look, column in zip(looks, self.release.columns, strict=True)]
 
-    def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
+    def columns(self, marginals: Sequence[ColumnShares]) -> list[Noisy | None]:
         """Return the released frequencies of each column, in the cells of a marginal."""
         looks = (self.release.look_at(j) for j in range(len(self.release.columns)))
         return [None if look is None else _noisy(look, own) for look, own in zip(looks, marginals, strict=True)]
@@ -152,7 +152,7 @@ class TableAccount:
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
-def _noisy(look: Measurement[Histogram], own: Marginal) -> Noisy:
+def _noisy(look: Measurement[Histogram], own: ColumnShares) -> Noisy:
     """Return what a look released, in the cells of a marginal."""
     partition, frequencies = look.query.partition, look.means
     k = len(partition.indicators)
@@ -167,7 +167,7 @@ def _noisy(look: Measurement[Histogram], own: Marginal) -> Noisy:
                  np.empty(0), np.empty(0))
 
 
-def _thresholds(own: Marginal, partition: Partition) -> Array:
+def _thresholds(own: ColumnShares, partition: Partition) -> Array:
     """Return the edges of a marginal's bins, or what lies between its named values, in the cube; the ends are open."""
     if is_numeric(own.column):
         low, high = transformed_bounds(own.column)

@@ -41,7 +41,7 @@ SOME_DATE = re.compile(r"[0-9]{1,4}([./ -])[0-9]{1,2}\1[0-9]{1,4}([T ,].*)?|[0-9
                        r"[^\W\d_]{3,9}\.? .*[0-9].*")
 
 
-class Part(NamedTuple):
+class RowsRead(NamedTuple):
     """Some consecutive rows.
 
     ``table`` is a pyarrow table (k rows) in which unreadable cells are null; ``bad`` tells by name and cause which
@@ -213,7 +213,7 @@ class LenientFile(TableFile):
         self.empty_lines = lines[(lines < last) & (lines > (0 if self._csv is None else self._csv.lines_before))]
         return self.empty_lines
 
-    def parts(self, columns: Sequence[ColumnOfFile], places: Mapping[str, int]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[ColumnOfFile], places: Mapping[str, int]) -> Iterator[RowsRead]:
         """Yield some columns of the table under the names of a schema.
 
         columns: Of a schema.
@@ -232,11 +232,11 @@ class LenientFile(TableFile):
         done = 0
         for table in self.chunks(view):
             named = table.rename_columns([column.name for column in columns])
-            yield Part(named, {}, np.arange(done + 1, done + table.num_rows + 1))
+            yield RowsRead(named, {}, np.arange(done + 1, done + table.num_rows + 1))
             done += table.num_rows
 
     def _parts_of_text(self, text: CsvText, columns: Sequence[ColumnOfFile],
-                       places: Mapping[str, int]) -> Iterator[Part]:
+                       places: Mapping[str, int]) -> Iterator[RowsRead]:
         import pyarrow as pa
 
         self.ragged = Ragged()
@@ -252,7 +252,7 @@ class LenientFile(TableFile):
                 done, breaks = done + batch.num_rows, breaks + int(own.sum())
                 cells = {column.name: self._cells(text, column, batch.column(places[column.name]))
                          for column in columns}
-                yield Part(pa.table({name: held for name, (held, _) in cells.items()}),
+                yield RowsRead(pa.table({name: held for name, (held, _) in cells.items()}),
                            {name: bad for name, (_, bad) in cells.items() if bad},
                            self._lines(numbers, within + self.ragged.breaks_before(numbers)))
 
