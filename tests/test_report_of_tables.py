@@ -235,7 +235,7 @@ def two_sides(monkeypatch):
         table = np.array([np.array(schema.columns[0].categories)[place], np.array(["bus", "car"])[way],
                           age, age / 20.0 + rng.uniform(0.0, 5.0, n)], dtype=object).T
         weights = rng.exponential(size=n)
-        sides.append(report_sections.Side.of(schema, schema.to_cube(table), weights / weights.sum()))
+        sides.append(report_sections.PageRows.of(schema, schema.to_cube(table), weights / weights.sum()))
     for name in ("boxes", "shades", "cloud"):
         monkeypatch.setattr(pairs, name, lambda *given: given)
     return sides
