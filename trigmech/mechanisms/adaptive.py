@@ -21,7 +21,7 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import cells_of
-from trigmech.planning.design import UPWARD, Agenda, strength_of, vector_charge
+from trigmech.planning.design import UPWARD, Agenda, Regime
 from trigmech.planning.tables import MOST_ENTRIES
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
@@ -228,7 +228,7 @@ class AdaptiveMechanism(Mechanism):
         # Choices are pure: their epsilon is added to that of all noise.
         pure = sum(each.share for each in choosing)
         rest = Budget(budget.epsilon * (1.0 - pure), budget.delta) if pure else budget
-        gaussian, left = budget.delta > 0, max(1.0 - pure, sum(shares) - pure)
+        regime, left = Regime.of(rest), max(1.0 - pure, sum(shares) - pure)
         sensitivity = ROUNDED_UP / facts.n
         charges = []
         for k, each in enumerate(rounds):
@@ -238,8 +238,7 @@ class AdaptiveMechanism(Mechanism):
                                       moved * each.count / (budget.epsilon * each.share) * UPWARD, moved, "Linf",
                                       each.count, PROOF))
             else:
-                charges.append(vector_charge(f"round {k + 1}", gaussian, sensitivity,
-                                             strength_of(rest, each.share / left), PROOF))
+                charges.append(regime.charge(f"round {k + 1}", sensitivity, PROOF, each.share / left))
         asked = self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
         noise = charges[0].deviation(sum(each.query.size for each in asked))
         first = tuple(replace(each, noise=noise) for each in asked) if isinstance(rounds[0], Measure) else ()
@@ -308,7 +307,7 @@ class AdaptiveMechanism(Mechanism):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)
-        norm = "L2" if so_far.facts.budget.delta > 0 else "L1"
+        norm = Regime.of(so_far.facts.budget).norm
         even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
         return scaled(even, norm, so_far.facts.n)
 

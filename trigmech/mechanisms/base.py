@@ -17,9 +17,8 @@ from trigmech.functions.features import Features, FunctionSet, bounded
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.design import UPWARD, Agenda, Round, round_of
-from trigmech.privacy.accounting import gaussian_mu
-from trigmech.privacy.budget import Budget, Charge, Norm, shown_up
+from trigmech.planning.design import Agenda, Regime, Round, round_of
+from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger_lock import new_run
 from trigmech.queries.base import Measurement, sensitivity_of
 from trigmech.queries.functions import Functions
@@ -293,13 +292,10 @@ class Mechanism(ABC):
                 raise InputError("custom functions need evaluation_error: the largest error of a computed value")
             check_positive(evaluation_error=evaluation_error)
             check_functions_of_own(functions, facts.domain.d, evaluation_error)
-        gaussian = self.approximate and facts.budget.delta > 0
-        norm: Norm = "L2" if gaussian else "L1"
-        query = Functions.of(functions, facts.domain, weights=w, proved={norm: diameter}, error=evaluation_error or 0.0)
-        sensitivity = sensitivity_of([Measurement(query)], norm, n, 1.0)
-        strength = gaussian_mu(facts.budget) if gaussian else facts.budget.epsilon
-        charge = Charge("moments", "gaussian" if gaussian else "laplace", sensitivity / strength * UPWARD, sensitivity,
-                        norm, 1, proof)
+        regime = Regime.of(facts.budget, self.approximate)
+        query = Functions.of(functions, facts.domain, weights=w, proved={regime.norm: diameter},
+                             error=evaluation_error or 0.0)
+        charge = regime.charge("moments", sensitivity_of([Measurement(query)], regime.norm, n, 1.0), proof)
         return Design(self, facts, Measured((round_of(query, charge),)), (charge,))
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:

@@ -16,7 +16,7 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.design import Agenda, Round, strength_of
+from trigmech.planning.design import Agenda, Regime, Round
 from trigmech.planning.selection import select_tables
 from trigmech.planning.shares import Shares, budget_of, planned_shares, shares_of
 from trigmech.planning.tables import PROOF, TableDesign, closer_looks, plan_tables
@@ -108,7 +108,8 @@ class TableMechanism(Mechanism):
         if found is not None or not own:
             return found
         budget = budget_of(own, facts.budget)
-        planned = planned_shares(facts.n, columns_of(facts.domain), strength_of(budget), budget.delta > 0, False)
+        regime = Regime.of(budget)
+        planned = planned_shares(facts.n, columns_of(facts.domain), regime.strength, regime.gaussian)
         return replace(self, shares=shares_of(own, planned)).plan(replace(facts, budget=budget))
 
     def agenda(self, design: Design) -> Agenda:

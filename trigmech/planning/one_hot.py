@@ -42,7 +42,7 @@ from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
-from trigmech.planning.design import MomentDesign, Round, round_of, strength_of, vector_charge
+from trigmech.planning.design import MomentDesign, Regime, Round, round_of
 from trigmech.planning.search import plan_moments
 from trigmech.privacy.budget import Budget
 from trigmech.queries.functions import Functions, rounding
@@ -146,7 +146,7 @@ def l2_diameter(domain: Domain, marginals: list[FunctionBlock], weights: Array) 
 
 def _selected(n: int, domain: Domain, budget: Budget, max_functions: int) -> tuple[list[FunctionBlock], float]:
     """Return the marginals that are above the noise, and the fraction of the budget for the numbers' own moments."""
-    numbers, strength = len(domain.numbers), strength_of(budget)
+    numbers, strength = len(domain.numbers), Regime.of(budget).strength
     columns = numbers + sum(group.value is None for group in domain.groups)
     pairs = max(math.comb(columns, 2), 1)
     own = SINGLE_FRACTION * numbers / columns + (1.0 - SINGLE_FRACTION) * math.comb(numbers, 2) / pairs
@@ -224,15 +224,13 @@ def _among(features: Features, domain: Domain, alone: Round) -> Round:
 def _round(n: int, functions: Functions, budget: Budget, marginals: list[FunctionBlock], weights: Array,
            fraction: float) -> Round:
     """Return the round of all marginals, given their weights."""
-    slack, gaussian, each = rounding(n, max(NUMBER_DEGREES) + 1), budget.delta > 0, functions.weights
-    if gaussian:
+    slack, regime = rounding(n, max(NUMBER_DEGREES) + 1), Regime.of(budget)
+    if regime.gaussian:
         diameter = math.sqrt(l2_diameter(functions.domain, marginals, weights))
-        sensitivity = diameter / n + float(np.linalg.norm(each)) * slack
     else:
         diameter = 2.0 * float(weights.sum())
-        sensitivity = diameter / n + float(each.sum()) * slack
-    charge = vector_charge("indicators", gaussian, sensitivity, strength_of(budget, fraction), _PROOF)
-    return round_of(replace(functions, proved={"L2" if gaussian else "L1": diameter}), charge)
+    charge = regime.charge("indicators", diameter / n + regime.length(functions.weights) * slack, _PROOF, fraction)
+    return round_of(replace(functions, proved={regime.norm: diameter}), charge)
 
 
 def _multi_indices(domain: Domain, marginal: FunctionBlock) -> NDArray[np.int64]:

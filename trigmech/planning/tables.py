@@ -69,7 +69,6 @@ from numpy.typing import NDArray
 
 from trigmech._html import html_table
 from trigmech.domain import Domain
-from trigmech.errors import BudgetError
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.functions.released_column import ReleasedColumn
@@ -82,10 +81,9 @@ from trigmech.planning.contrasted import (
     contrasts_are_sharper,
     has_few,
 )
-from trigmech.planning.design import UPWARD, Round, strength_of
+from trigmech.planning.design import Regime, Round
 from trigmech.planning.shares import Shares, planned_shares
-from trigmech.privacy.budget import Budget, Charge, Law
-from trigmech.privacy.noise import lattice_step
+from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 
@@ -265,60 +263,45 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     Privacy: public numbers only; the proofs are in the module's docstring.
     """
     columns = columns_of(domain)
-    d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
+    d, regime = len(columns), Regime.of(budget)
+    gaussian, strength = regime.gaussian, regime.strength
     shares = planned_shares(n, columns, strength, gaussian, bool(crossed)) if shares is None else shares
     least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
     closer = 0.0 if all(has_few(column, least) for column in columns) else shares.closer
     look = shares.look if d > 1 else 1.0 - closer
     contrasted, of_contrasts = (np.zeros(d, dtype=bool), 0.0) if gaussian else columns_by_contrasts(columns)
     others = d - int(contrasted.sum())
-
-    def part(share: float) -> float:
-        return strength * (math.sqrt(share) if gaussian else share)
-
-    each = n * part(look * (1.0 - of_contrasts) / max(others, 1))
+    each = n * regime.part(look * (1.0 - of_contrasts) / max(others, 1))
     partitions = tuple(by_levels(column) if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A column with a single category cannot move. It gets the weight of two categories.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
     parts = np.where(contrasted, 0.0, _look_parts(columns, gaussian))
-    parts = np.where(contrasted, 1.0, parts / max(float(np.linalg.norm(parts, 2 if gaussian else 1)), 1e-300))
+    parts = np.where(contrasted, 1.0, parts / max(regime.length(parts), 1e-300))
     weights = parts / diameters
     entries = sum(partition.size for partition in partitions)
     longest = max(partition.size for partition in partitions)
 
-    def charge(purpose: str, share: float, law: Law, rounding: float = 16.0 * UNIT) -> Charge | None:
-        return _charge(purpose, part(share), law, ROUNDED_UP / n + rounding) if share > 0.0 else None
+    def charge(purpose: str, share: float, rounding: float = 16.0 * UNIT, sharp: bool = False) -> Charge | None:
+        made = regime.max_charge if sharp else regime.charge
+        return made(purpose, ROUNDED_UP / n + rounding, PROOF, share) if share > 0.0 else None
 
-    law: Law = "gaussian" if gaussian else "laplace"
     rest = 1.0 - look - closer if d > 1 else 0.0
     sharp = not gaussian and rest > 0.0 and contrasts_are_sharper(columns, n * rest * strength)
     # A single pair needs no selection.
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
-    first = charge("columns", look * (1.0 - of_contrasts), law,
+    first = charge("columns", look * (1.0 - of_contrasts),
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
     asked = [Measurement((Contrasts if own else PrefixSums if gaussian else Histogram)(j, partition), weight)
              for j, (partition, own, weight) in enumerate(zip(partitions, contrasted.tolist(), weights.tolist(),
                                                               strict=True))]
-    second = charge("columns, contrasts", look * of_contrasts, "linf", 2.0 * UNIT * (longest + 8.0))
+    second = charge("columns, contrasts", look * of_contrasts, 2.0 * UNIT * (longest + 8.0), True)
     rounds = tuple(Round(tuple(each for each, own in zip(asked, contrasted, strict=True) if own == kind), cost)
                    for kind, cost in ((False, first), (True, second)) if cost is not None)
-    return TableDesign(n, domain, rounds, charge("columns, closer", closer, law),
-                       charge("dependence", rest - kept, "linf" if sharp else law),
+    return TableDesign(n, domain, rounds, charge("columns, closer", closer),
+                       charge("dependence", rest - kept, sharp=sharp),
                        shares.products * rest / (rest - kept) if rest else 0.0, shares.scores, tuple(crossed),
-                       charge("selected tables", kept, law), triples)
-
-
-def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Charge:
-    if law != "linf":
-        return Charge(purpose, law, sensitivity / strength * UPWARD, sensitivity, "L2" if law == "gaussian" else "L1",
-                      1, PROOF)
-    # The lattice of the noise also moves the values, by less than scale / 2^39.
-    epsilon = strength / UPWARD - 2.0**-39
-    if not epsilon > 0.0:
-        raise BudgetError(f"{purpose}: epsilon = {strength:.3g} is too small for l-infinity noise")
-    scale = sensitivity / epsilon
-    return Charge(purpose, law, scale, sensitivity + lattice_step(scale), "Linf", 1, PROOF)
+                       charge("selected tables", kept), triples)
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:
