@@ -354,7 +354,7 @@ def test_functions_that_are_no_products_have_the_noise_of_their_kind():
             return self.equip(facts, Halves(), 3.0, proof="here", evaluation_error=1e-12)
 
     expected = preview(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), mechanism=Whole())
-    (said,) = [each for each in expected.together if each.what == "function, at worst"]
+    (said,) = [each for each in expected.together if each.what == "mean of a function of whole rows, at worst"]
     planned = tm.design(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), Whole())
     assert said.error == planned.measured.rounds[0].deviations.max()
     assert expected.columns == ()

@@ -123,7 +123,7 @@ class Answering(NoisyMoments):
                        np.random.default_rng(SEED) if rng is None else rng, progress)
 
     def weighted(self) -> WeightedTable:
-        """Return the fitted rows with weights, by which they have what was released as far as it is not noise.
+        """Return the fitted rows with weights that make them agree with the released numbers, apart from noise.
 
         A statistic of the weighted rows has less bias than one of a sample, and its interval follows from its influence
         function without imputations.

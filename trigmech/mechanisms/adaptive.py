@@ -147,7 +147,7 @@ class SoFar:
         return Functions.of(features, self.facts.domain, weights=weights)
 
     def predicted(self, query: Query) -> Array:
-        """Return what the means of a table are if its columns, as they were released, are independent."""
+        """Return the means that a table has if its columns, as they were released, are independent."""
         if not isinstance(query, Marginal):
             raise InputError(f"a Select round can choose tables of columns (marginal) only, not {query.kind}")
         own = [np.bincount(cells, weights=self.columns[j].mass)
@@ -296,7 +296,7 @@ class AdaptiveMechanism(Mechanism):
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
-        """Return what a round asks, with weights by which its vector moves by 1/n at most."""
+        """Return the questions of a round, with weights by which its vector moves by at most 1/n."""
         asked = [each if isinstance(each, Measurement) else Measurement(each) for each in self.ask(so_far)]
         for each in asked:
             if not isinstance(each.query, Query):
@@ -315,7 +315,7 @@ class AdaptiveMechanism(Mechanism):
 def check_query_of_own(query: Query, domain: Domain) -> None:
     """Raise an InputError if a query of somebody's own does not give, at two points, what a query must.
 
-    Its values at a point must be the same whatever points stand beside it: replacing one row would else move all.
+    Its values at a point must not depend on other points. Otherwise one replaced row would move all values.
     """
     points = np.zeros((2, domain.d))
     points[1, list(domain.numbers)] = 0.5

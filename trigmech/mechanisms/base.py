@@ -1,4 +1,4 @@
-"""What a mechanism is: a design from public facts, a session with the release, a reconstruction."""
+"""The three steps of a mechanism: a design from public facts, a session with the release, a reconstruction."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -42,7 +42,7 @@ class PublicFacts:
     n : int
         Rows of the table, at least 2.
     domain : Domain
-        What the coordinates of a row are.
+        The coordinates of a row.
     budget : Budget
         That the mechanism may spend.
     names : tuple of str
@@ -228,7 +228,7 @@ class Mechanism(ABC):
         return made if made.charges == charged else None
 
     def agenda(self, design: Design) -> Agenda:
-        """Return what is known of the release of a design. The default is for designs with rounds of measurements.
+        """Return the known facts about the release of a design. The default is for designs with rounds of measurements.
 
         Raises
         ------
@@ -340,8 +340,8 @@ def check_points(count: int, d: int) -> None:
 def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> None:
     """Raise an InputError if an object does not return, at two points, what a FunctionSet of d columns does.
 
-    What is found here would else be found when the budget is spent, or never: that a point's values depend on the
-    points beside it, so that one row moves the values of all.
+    Otherwise the fault would be found after the budget is spent, or never: for example, that a point's values depend
+    on other points, so that one row moves the values of all rows.
     """
     points = np.array([np.zeros(d), np.full(d, 0.5)])
     try:

@@ -55,7 +55,7 @@ def rehearsed(design: Design, points: Array, rng: np.random.Generator) -> Array:
 
 
 def rehearsed_release(design: Design, points: Array, rng: np.random.Generator) -> Release:
-    """Return what a design would release of a public table, with its noise for the design's n, whatever m is.
+    """Return the release of a public table by a design. Its noise is that for the design's n, for any m.
 
     Parameters as for :func:`rehearsed`. The returned release counts m rows.
 

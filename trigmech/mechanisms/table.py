@@ -90,7 +90,7 @@ class TableMechanism(Mechanism):
             raise InputError("give a target or a workload, not both: a target is a workload of its own")
 
     def plan(self, facts: PublicFacts) -> Design:
-        """Return what will be measured first, and all that will be charged."""
+        """Return the first measurements, and all charges."""
         name = getattr(self.workload, "crossed", None) or self.target
         if name is not None and name not in facts.names:
             role = "the target" if self.target else "the column that the workload is crossed with"
@@ -138,12 +138,12 @@ class TableMechanism(Mechanism):
 
     def reconstruct(self, release: Release, design: Design | None,
                     rng: np.random.Generator) -> Reconstruction:
-        """Return rows that have what was released."""
+        """Return rows that agree with the released numbers."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
 
 def released(rows: PrivateRows, design: TableDesign, session: Session) -> Release:
-    """Charge and release what a design measures of the rows, round by round."""
+    """Charge and release the measurements of a design, round by round."""
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
     looks = _looked(counts, design, session, rows.n)

@@ -55,7 +55,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Agenda:
-    """What is known of a release before it is made. Public.
+    """The facts about a release that are known before it is made. Public.
 
     measurements: The planned measurements with their noise, as far as their queries are known.
     words: All planned measurements in words.

@@ -125,7 +125,7 @@ def budget_of(charges: Sequence[Charge], whole: Budget) -> Budget:
 
 
 def shares_of(charges: Sequence[Charge], planned: Shares) -> Shares:
-    """Return the fractions by which a budget has these charges; what charges do not tell is as planned."""
+    """Return the fractions of a budget that give these charges. Fractions that charges do not show are as planned."""
     spent: dict[str, float] = {}
     for charge in charges:
         purpose = charge.purpose.removesuffix(", contrasts")

@@ -130,7 +130,7 @@ class _Mixer:
 
 
 class _Asked:
-    """What further rows should have: the tables of fitted rows."""
+    """The targets of further rows: the tables of the fitted rows."""
 
     def __init__(self, release: Release, constrained: ConstrainedRows, rows: Codes, weights: Array,
                  part: float) -> None:

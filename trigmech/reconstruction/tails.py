@@ -33,7 +33,7 @@ def with_tails(ends: Integers, each: Array, values: Array, factor: Array, invers
 
     ends (p + 1,) of int: The ends of the pieces, 0 and c included.
     each (c,): The mass of each interval by pieces.
-    values (c,): What was measured of the intervals, in deviations of its noise.
+    values (c,): The measured numbers of the intervals, in standard deviations of their noise.
     factor, inverse (c, c): The matrix that the intervals were measured by, in the same unit, and its inverse.
 
     Cost: c^2 additions, and 96 products of a c x t matrix with a vector for a tail of t intervals.

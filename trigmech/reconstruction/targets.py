@@ -1,4 +1,4 @@
-"""What released moments are taken to be, and the columns' distributions that they suggest."""
+"""Targets from released moments, and the columns' distributions that these moments suggest."""
 
 from dataclasses import dataclass, replace
 
@@ -27,7 +27,7 @@ FURTHEST = 5.0
 
 @dataclass(frozen=True, eq=False)
 class MomentTargets:
-    """What a distribution is fitted to.
+    """The targets of the fit of a distribution.
 
     The marginals are of the domain's numbers, where their columns hold no special value, or None; frequencies are of
     each group's indicators; columns (p, d) are the means of T_1, ..., T_p of each coordinate, p at least 12; means (K,)

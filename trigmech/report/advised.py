@@ -39,7 +39,7 @@ POWER = 1.959964 + 0.841621
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one epsilon is expected to buy."""
+    """The expected errors for one epsilon."""
 
     epsilon: float
     expected: Forecast

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,27 +93,24 @@ def outlook_of(design: Design, schema: Schema) -> Outlook:
         held = [each for each in agenda.measurements if isinstance(each.query, kind)]
         for each in told(held, schema, agenda.note) if held else ():
             (columns if each.column else together).append(each)
-    known = Histogram | Marginal | Products | Directions
+    known = Histogram | Functions | Marginal | Products | Directions
     together += [Expected("", f"{each.query.kind}, at worst", float(each.deviations.max()))
-                 for each in agenda.measurements if not isinstance(each.query, known) and not _products_of(each)]
+                 for each in agenda.measurements if not isinstance(each.query, known)]
     size = sum(math.prod(each.query.shape) for each in agenda.measurements)
     return Outlook(tuple(columns), tuple(together), size, agenda.words, agenda.predicted)
 
 
 def _of_functions(asked: Sequence[Measurement[Functions]], schema: Schema, note: str) -> Iterable[Expected]:
-    # Functions of whole rows, which are no Chebyshev products, come last in each measurement.
     index = FunctionIndex(np.concatenate([each.query.degrees for each in asked]), asked[0].query.domain)
-    scales = np.concatenate([each.deviations[: _products_of(each)] for each in asked])
-    if not len(scales):
-        return
-    for column, noise in zip(schema.columns, noise_alone(index, scales), strict=True):
-        yield from _of_column_moments(column, noise)
-    yield from _together_moments(index, scales)
-
-
-def _products_of(asked: Measurement[Any]) -> int:
-    """Return the number of Chebyshev products among measured functions; 0 for other queries."""
-    return len(asked.query.degrees) if isinstance(asked.query, Functions) else 0
+    # Functions of whole rows, which are no Chebyshev products, come last in each measurement.
+    parted = [np.split(each.deviations, [len(each.query.degrees)]) for each in asked]
+    scales, whole = (np.concatenate(parts) for parts in zip(*parted, strict=True))
+    if len(scales):
+        for column, noise in zip(schema.columns, noise_alone(index, scales), strict=True):
+            yield from _of_column_moments(column, noise)
+        yield from _together_moments(index, scales)
+    if len(whole):
+        yield Expected("", "mean of a function of whole rows, at worst", float(whole.max()))
 
 
 def _of_histograms(asked: Sequence[Measurement[Histogram]], schema: Schema, note: str) -> Iterable[Expected]:

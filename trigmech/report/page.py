@@ -137,7 +137,7 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, lim
 
 
 def _attack(synthesis: Synthesis, rows: Any, held_out: Any, seed: int) -> str:
-    """Return what a membership attack found, in words; "" without rows of other people."""
+    """Return the result of a membership attack in words; "" without rows of other people."""
     if held_out is None:
         return ""
     others = rows_of(synthesis.schema, held_out)

@@ -27,7 +27,7 @@ JITTER = 0.35
 
 
 def pairs(account: Account, made: PageRows, true: PageRows | None, pictures: Pictures) -> dict[str, Any]:
-    """Return what the page shows of the pairs whose released dependence is strongest."""
+    """Return the page's data about the pairs with the strongest released dependence."""
     known = account.dependences()
     found = [pair for pair in known if pair.strength > 0.0]
     strongest = found[:LISTED]

@@ -1,4 +1,4 @@
-"""What a budget will buy, in the columns' own units, from public numbers and before it is spent."""
+"""The noise that a budget will give, in the columns' own units, from public numbers and before it is spent."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -151,11 +151,11 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
-    charges = [*planned.all_charges]
+    charges, outlook = [*planned.all_charges], outlook_of(planned, schema)
     account = Ledger(budget)
     account.charge(*charges)
     said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_of(planned, schema))
-    return Preview(int(n), budget, outlook_of(planned, schema), planned.measured, tuple(charges),
+    return Preview(int(n), budget, outlook, planned.measured, tuple(charges),
                    account.proved_epsilon, said, None if ledger is None else _state(ledger, charges),
                    "rows" if schema.person is None else "persons")
 

@@ -1,4 +1,4 @@
-"""The parts of a report that show what came of a release: columns, their associations, errors and points."""
+"""The parts of a report about the result of a release: columns, their associations, errors and points."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ class Pictures:
     private: bool
 
     def add(self, name: str, alt: str, figure: Any, raster: bool = False) -> dict[str, Any]:
-        """Return what the page needs to show a figure."""
+        """Return the data with which the page shows a figure."""
         from markupsafe import Markup
 
         if self.folder is not None:
@@ -98,7 +98,7 @@ class PageRows:
 
 def columns(account: Account, made: PageRows, true: PageRows | None, pictures: Pictures,
             say: Callable[[int, int], Any]) -> dict[str, Any]:
-    """Return what the page shows of each column, with its picture."""
+    """Return the page's data about each column, with its picture."""
     shown, rows = [], []
     names = slugs([own.column.name for own in made.marginals])
     released = account.columns(made.marginals)
@@ -232,7 +232,7 @@ class AskedQueries:
 
 
 def errors(account: Account, made: PageRows, true: PageRows | None, pictures: Pictures, seed: int) -> dict[str, Any]:
-    """Return what the page shows of the errors of queries, predicted and, if there is a table, true."""
+    """Return the page's data about errors of queries: predicted and, if there is a table, true."""
     synthesis = account.synthesis
     numbers = list(synthesis.schema.domain.numbers)
     rows, d = max(synthesis.release.n, len(made.points)), len(numbers)
@@ -292,7 +292,7 @@ def _scatter(asked: Sequence[AskedQueries], pictures: Pictures) -> dict[str, Any
 
 def points(synthesis: Synthesis, made: PageRows, true: PageRows | None, pictures: Pictures,
            seed: int) -> dict[str, Any]:
-    """Return what the page shows of the points themselves, and of their distances to true records."""
+    """Return the page's data about the points, and about their distances to true records."""
     schema = synthesis.schema
     count = max(1, min(synthesis.rows, MOST_SAMPLED // made.points.shape[1]))
     sample = synthesis.columns(count, np.random.default_rng([seed, 2]))

@@ -124,7 +124,7 @@ class TableAccount:
             "" if products.query.tells_tables else " of them")
 
     def _chosen(self) -> Table:
-        """Return how finely each column was measured; what came after its first look was chosen by that look."""
+        """Return how finely each column was measured. Its first measurement chose the later ones."""
         release = self.release
         d = len(release.columns)
         sizes = [look.query.partition.size if (look := release.look_at(j)) else "—" for j in range(d)]
@@ -153,7 +153,7 @@ class TableAccount:
 
 
 def _noisy(look: Measurement[Histogram], own: ColumnShares) -> Noisy:
-    """Return what a look released, in the cells of a marginal."""
+    """Return the released frequencies of a column, in the cells of a marginal."""
     partition, frequencies = look.query.partition, look.means
     k = len(partition.indicators)
     within = _within(partition, _thresholds(own, partition)) if partition.intervals else np.zeros((0, 0))
@@ -168,7 +168,7 @@ def _noisy(look: Measurement[Histogram], own: ColumnShares) -> Noisy:
 
 
 def _thresholds(own: ColumnShares, partition: Partition) -> Array:
-    """Return the edges of a marginal's bins, or what lies between its named values, in the cube; the ends are open."""
+    """Return the edges of a marginal's bins, or points between its named values, in the cube; the ends are open."""
     if is_numeric(own.column):
         low, high = transformed_bounds(own.column)
         inner = (own.edges[1:-1] - low) / (high - low) * 2.0 - 1.0
@@ -179,7 +179,7 @@ def _thresholds(own: ColumnShares, partition: Partition) -> Array:
 
 
 def _within(partition: Partition, thresholds: Array) -> Array:
-    """Return what part (bins, c) of each interval lies in each bin, if its levels, or values, are as frequent."""
+    """Return the part (bins, c) of each interval in each bin, if its levels or values are equally frequent."""
     edges, levels = partition.edges, partition.levels
     if levels is not None:
         thresholds, edges = (np.searchsorted(levels, at).astype(np.float64) for at in (thresholds, edges))

@@ -150,7 +150,7 @@ def _rounded(numbers: Array, digits: int) -> Array:
 
 
 def completion_of(columns: Sequence[Column], derived: Sequence[Derived], person: str | None) -> Completion:
-    """Return what adds derived columns to the others.
+    """Return a function that adds derived columns to the others.
 
     Raises an InputError if a name occurs twice, a formula does not suit its columns, ``after`` names no column, or
     derived columns derive from each other in a circle.

@@ -42,7 +42,7 @@ LARGEST_FOUND = 2.0**51
 
 @dataclass(frozen=True)
 class Range:
-    """What a formula, or a part of it, can be: ``sort`` "numbers", "times" or "text"; between low and high, if numbers.
+    """The values of a formula or a part of it: ``sort`` "numbers", "times" or "text"; between low and high, if numbers.
 
     ``whole`` are whole numbers, or times that are days. ``lacks``: it may be missing.
     """
@@ -64,7 +64,7 @@ class Expression:
 
 
 def range_of(column: Column) -> Range:
-    """Return what the values of a column can be."""
+    """Return the possible values of a column."""
     lacks = column.missing == "keep"
     if column.resolution is not None:
         return Range("times", whole=column.resolution == "day", lacks=lacks)

@@ -264,7 +264,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_plain(value: Any, depth: int = 0) -> None:
-    """Refuse what JSON cannot express, or can in more than one way, and deep nesting."""
+    """Refuse values that JSON cannot express in exactly one way, and deep nesting."""
     if isinstance(value, dict | list):
         if depth == MAX_DEPTH:
             raise InputError(f"{MANIFEST} is nested deeper than {MAX_DEPTH}")

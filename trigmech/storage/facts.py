@@ -1,4 +1,4 @@
-"""What can be told of a saved release without its numbers, and so without the mechanisms that made them."""
+"""Facts about a saved release that need neither its numbers nor the mechanism that made them."""
 
 import os
 from typing import Any
@@ -13,7 +13,7 @@ def facts_of(path: str | os.PathLike[str]) -> tuple[Schema, int]:
 
     Raises an InputError if the file cannot be read, is damaged, or is not a release of this kind.
 
-    Privacy: public. Nothing that the file holds is executed. Of the rest of the file only the checksums are looked at.
+    Privacy: public. Nothing in the file is executed. The rest of the file is only compared with its checksums.
     """
     content, _ = archive.read(path)
     released: Any = content.get("release")

@@ -35,10 +35,10 @@ KIND = "tables"
 def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of a file, or raise an InputError; its arrays are taken from the dictionary.
 
-    value: What the manifest holds of it.
+    value: The manifest's entry about it.
     domain: The schema's domain.
 
-    Cost: linear in the size of the arrays, whatever they hold.
+    Cost: linear in the size of the arrays, for any content.
     """
     optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
     values = {"continuous": []} | fields(value, "release", {

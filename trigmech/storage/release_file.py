@@ -111,7 +111,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, Any]:
-    """Make the parts of what a file holds; ``arrays`` is emptied."""
+    """Return the parts of a release from a file's content; ``arrays`` is emptied."""
     kinds: dict[str, Kind] = dict.fromkeys(("privacy", "versions", "schema", "ledger", "release", "fit", "library"),
                                            object)
     optional: dict[str, Kind] = {key: object for key in ("categorical", "mechanism", "budget") if key in content}
