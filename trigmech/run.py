@@ -87,8 +87,8 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
                 "simulated" if account.simulated else "hardened")
     released = mechanism.run(rows, replace(planned, schema=schema), session, public_rng)
     if released.columns:
-        logger.info("drawn: %d tables of two columns, %d of more, and details of %d intervals of %d columns",
-                    len(released.tables), len(released.triples), len(released.closer), len(released.columns))
+        logger.info("released %d columns, %d intervals closer", len(released.columns), len(released.closer))
+        logger.info("drawn: %d tables of two columns, %d of more", len(released.tables), len(released.triples))
     return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned)
 
 
