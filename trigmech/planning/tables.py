@@ -156,7 +156,8 @@ class TableDesign:
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
         """The partitions of the look."""
-        return tuple(look.query.partition for look in self.looks)
+        own = {each.query.column: each.query.partition for one in self.first for each in one.asked}
+        return tuple(own[j] for j in range(len(own)))
 
     @property
     def gaussian(self) -> bool:

@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +11,7 @@ from trigmech.errors import BudgetError
 from trigmech.mechanisms.base import Design
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
+from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Histogram
 from trigmech.report.account import account_of
 from trigmech.results import Synthesis
@@ -90,7 +93,11 @@ def coarseness_of(design: Design, schema: Schema) -> list[str]:
         A warning for each column whose categories hold less, on average, than the noise in them; one for all columns
         of numbers whose distribution is mostly noise; and one for pairs, if noise hides all but strong dependences.
     """
-    asked = design.mechanism.agenda(design).measurements
+    return coarseness_in(design.mechanism.agenda(design).measurements, design.n, schema)
+
+
+def coarseness_in(asked: Sequence[Measurement[Any]], n: int, schema: Schema) -> list[str]:
+    """Return the warnings of :func:`coarseness_of` about measurements of n rows, before they have values."""
     found, rough = [], []
     for look in (each for each in asked if isinstance(each.query, Histogram)):
         column, partition = schema.columns[look.query.column], look.query.partition
@@ -103,7 +110,7 @@ def coarseness_of(design: Design, schema: Schema) -> list[str]:
             rough.append(column.name)
     if rough:
         more = f" and {len(rough) - 3} more" if len(rough) > 3 else ""
-        found.append(f"{design.n} rows are few for {len(schema.columns)} columns at this budget: the distribution of "
+        found.append(f"{n} rows are few for {len(schema.columns)} columns at this budget: the distribution of "
                      f"{', '.join(map(repr, rough[:3]))}{more} will have errors above {100.0 * ROUGH:.0f} percentage "
                      "points in some places")
     # The least noise of any table, or of the products of contrasts that tell them.

@@ -150,7 +150,7 @@ def _step(schema: Schema, rows: int, budget: Budget, target: str | None, points:
     noise = [_seen(each.hidden) for each in expected.correlations]
     # Halves of the rows: the noise in both means, and the chance of each.
     halves = 2.0 * expected.group_noise
-    return Step(budget.epsilon, expected, outlook_of(planned, schema),
+    return Step(budget.epsilon, expected, outlook_of(planned.mechanism.agenda(planned), schema),
                 POWER * math.hypot(float(np.median(noise)), 1.0 / math.sqrt(rows)) if noise else math.nan,
                 POWER * math.sqrt(2.0) * math.hypot(halves, math.sqrt(2.0 / rows)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.index import FunctionIndex
-from trigmech.mechanisms.base import Design
+from trigmech.planning.design import Agenda
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
@@ -84,9 +84,8 @@ class Outlook:
     predicted: dict[str, float]
 
 
-def outlook_of(design: Design, schema: Schema) -> Outlook:
-    """Return the measurements that a design plans."""
-    agenda = design.mechanism.agenda(design)
+def outlook_of(agenda: Agenda, schema: Schema) -> Outlook:
+    """Return the planned measurements."""
     columns, together = list[Expected](), list[Expected]()
     for kind, told in ((Histogram, _of_histograms), (Functions, _of_functions), (Marginal, _of_tables),
                        (Products | Directions, _of_products)):

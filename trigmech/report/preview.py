@@ -14,7 +14,7 @@ from trigmech.privacy.accounting import filtered_epsilon
 from trigmech.privacy.budget import BOUNDS_SHARE, Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.report.advice import coarseness_of, warnings_of
+from trigmech.report.advice import coarseness_in, warnings_of
 from trigmech.report.expected import Expected, Outlook, outlook_of
 from trigmech.report.figures import number
 from trigmech.schema.schema import Schema
@@ -151,11 +151,11 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
-    charges, outlook = [*planned.all_charges], outlook_of(planned, schema)
+    charges, agenda = [*planned.all_charges], planned.mechanism.agenda(planned)
     account = Ledger(budget)
     account.charge(*charges)
-    said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_of(planned, schema))
-    return Preview(int(n), budget, outlook, planned.measured, tuple(charges),
+    said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_in(agenda.measurements, int(n), schema))
+    return Preview(int(n), budget, outlook_of(agenda, schema), planned.measured, tuple(charges),
                    account.proved_epsilon, said, None if ledger is None else _state(ledger, charges),
                    "rows" if schema.person is None else "persons")
 
