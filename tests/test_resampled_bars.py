@@ -292,6 +292,9 @@ def test_a_rehearsal_errs_as_the_noise_says():
     assert again.deviation == look.deviation
     assert 0.2 < np.std(again.values - exact) / look.deviation < 3.0
     assert not np.array_equal(again.values, exact)
+    opposite = rehearsed_release(made.planned, points, np.random.default_rng(0), turned=True).looks[2]
+    middle = 0.5 * (again.means + opposite.means)
+    np.testing.assert_allclose(middle, again.query.means(points), atol=1e-9)
 
 
 class Weighted(tm.TableMechanism):

@@ -1,6 +1,7 @@
 """A rehearsal: the same release of a public table with simulated noise, which shows the error of the fit."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -22,39 +23,42 @@ Array = NDArray[np.float64]
 class _Rehearsal(Session):
     """A session for public rows, which charges nothing."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._noise = SimulatedNoise(rng)
+    def __init__(self, rng: np.random.Generator, turned: bool = False) -> None:
+        self._noise, self._turned = SimulatedNoise(rng), turned
 
     def charge(self, *charges: Charge) -> None:
         """Do nothing."""
 
     def draw(self, values: Array, charge: Charge) -> Array:
-        """Return the values with simulated noise of the charge's distribution and scale."""
-        return drawn(self._noise, charge.law, values, charge.scale)
+        """Return the values with simulated noise of the charge's distribution and scale, or with its opposite."""
+        noisy = drawn(self._noise, charge.law, values, charge.scale)
+        return 2.0 * values - noisy if self._turned else noisy
 
     def _check_moves(self, asked: Sequence[Measurement[Any]], charge: Charge, n: int) -> None:
         """Accept all measurements, because the sensitivity to public rows does not matter."""
 
 
-def rehearsed(design: Design, points: Array, rng: np.random.Generator) -> Array:
+def rehearsed(design: Design, points: Array, rng: np.random.Generator, *, turned: bool = False) -> Array:
     """Return the points (m, D) that the release of a design would give for a public table.
 
     design: With its schema. The noise has the design's scales for any m.
     points (m, D), public: The rows of the public table.
     rng: Draws the noise, and the fit's random numbers.
+    turned: Whether all noise has the opposite sign.
 
     Privacy: post-processing. It uses no private value, so nothing is charged. Cost: that of a release of m rows.
     """
-    release = rehearsed_release(design, points, rng).described(design.schema_given)
+    release = rehearsed_release(design, points, rng, turned=turned).described(design.schema_given)
     mechanism = copy(design.mechanism)
     # Mechanisms with an option for it fit as many rows as the table has. Others draw them from their fit.
-    object.__setattr__(mechanism, "points", len(points))
+    with suppress(AttributeError):
+        object.__setattr__(mechanism, "points", len(points))
     made = mechanism.reconstruct(release, design, rng).distribution
     even = len(made.points) == len(points) and bool((made.weights == made.weights[0]).all())
     return made.points if even else made.sample(len(points), rng)
 
 
-def rehearsed_release(design: Design, points: Array, rng: np.random.Generator) -> Release:
+def rehearsed_release(design: Design, points: Array, rng: np.random.Generator, *, turned: bool = False) -> Release:
     """Return the release of a public table by a design. Its noise is that for the design's n, for any m.
 
     Parameters as for :func:`rehearsed`. The returned release counts m rows.
@@ -62,4 +66,4 @@ def rehearsed_release(design: Design, points: Array, rng: np.random.Generator) -
     Privacy: public numbers alone; nothing is charged. Cost: sums over m rows.
     """
     design = replace(design, facts=replace(design.facts, n=len(points)))
-    return design.mechanism.run(PrivateRows.of(points, design.facts.domain), design, _Rehearsal(rng), rng)
+    return design.mechanism.run(PrivateRows.of(points, design.facts.domain), design, _Rehearsal(rng, turned), rng)
