@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from golden_cases import OwnFunctions
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
@@ -335,26 +336,9 @@ def test_what_a_ledger_would_hold_after_a_release_is_what_it_then_holds(tmp_path
 
 
 def test_functions_that_are_no_products_have_the_noise_of_their_kind():
-    class Halves:
-        """Half of each coordinate."""
-
-        d = K = 3
-
-        def evaluate(self, points):
-            return 0.5 * points
-
-        def means(self, points):
-            return self.evaluate(points).mean(axis=0)
-
-        def gradient(self, points, coefficients):
-            return np.tile(0.5 * coefficients, (len(points), 1))
-
-    class Whole(tm.Mechanism):
-        def plan(self, facts):
-            return self.equip(facts, Halves(), 3.0, proof="here", evaluation_error=1e-12)
-
-    expected = preview(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), mechanism=Whole())
+    own = OwnFunctions(4)
+    expected = preview(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), mechanism=own)
     (said,) = [each for each in expected.together if each.what == "mean of a function of whole rows, at worst"]
-    planned = tm.design(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), Whole())
+    planned = tm.design(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), own)
     assert said.error == planned.measured.rounds[0].deviations.max()
     assert expected.columns == ()
