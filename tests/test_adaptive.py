@@ -210,6 +210,10 @@ def test_a_preview_has_the_noise_of_the_first_round():
     look = release.look_at(0)
     assert math.isclose(below["x"], 100.0 * look.deviation * look.query.greatest_noise)
     assert "round 3" in str(shown)
+    # A kind of query that previews know nothing about.
+    own = tm.preview(900, SCHEMA, BUDGETS[0], mechanism=OwnQuery())
+    asked = tm.design(900, SCHEMA, BUDGETS[0], OwnQuery()).measured.first[0]
+    assert [each.error for each in own.together if each.what == "mean distance, at worst"] == [asked.deviation]
 
 
 def test_whatever_ask_does_after_the_charge_nothing_is_lost():
