@@ -31,19 +31,28 @@ USUAL = 0.35
 class Causes:
     """Sizes of the causes of errors; public.
 
-    columns (d, 4): Of the score of a column: noise, rows within one interval, how much it stands out, chance.
-    pairs: Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence fills,
-      dependence within cells, noise of both columns, chance.
-    correlations (c, 4): Of the correlation of two numbers: noise, the correlation itself, the spread of both columns,
-      chance.
-    numeric (d,) of bool: Whether a column's score is that of numbers.
-    places: The pairs of columns that have a correlation.
-    strengths: How strongly both columns depend on each other, as released.
-    above: Whether this is more than noise explains.
-    groups (2 t,): Of each table, both ways: the noise in the mean of one column over the rows of a group of the other,
-      in standard deviations, times the group's part of all rows.
-    groups_chance: The mean error of means over groups that chance makes, in standard deviations; 0 without groups of
-      100 rows.
+    Parameters
+    ----------
+    columns : ndarray (d, 4)
+        Of the score of a column: noise, rows within one interval, how much it stands out, chance.
+    pairs : ndarray (d (d - 1) / 2, 5)
+        Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence fills, dependence
+        within cells, noise of both columns, chance.
+    correlations : ndarray (c, 4)
+        Of the correlation of two numbers: noise, the correlation itself, the spread of both columns, chance.
+    numeric : ndarray (d,) of bool
+        Whether a column's score is that of numbers.
+    places : list of (int, int)
+        The pairs of columns that have a correlation.
+    strengths : ndarray (d (d - 1) / 2,)
+        How strongly both columns depend on each other, as released.
+    above : ndarray (d (d - 1) / 2,) of bool
+        Whether this is more than noise explains.
+    groups : ndarray (2 t,)
+        Of each table, both ways: the noise in the mean of one column over the rows of a group of the other, in
+        standard deviations, times the group's part of all rows.
+    groups_chance : float
+        The mean error of means over groups that chance makes, in standard deviations; 0 without groups of 100 rows.
     """
 
     columns: Array

@@ -23,7 +23,7 @@ from trigmech.privacy.budget import Budget
 from trigmech.report.expected import Outlook, outlook_of
 from trigmech.report.figures import number, percent
 from trigmech.report.statement import Table
-from trigmech.report.tabled import ReportPart, Tabled
+from trigmech.report.tabled import Part, Tabled
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import design
 
@@ -188,22 +188,22 @@ def _sentences(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, flo
 
 
 def _parts(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, float | None],
-           limits: Mapping[str, Limit]) -> list[ReportPart]:
+           limits: Mapping[str, Limit]) -> list[Part]:
     epsilons = [f"ε = {number(step.epsilon)}" for step in steps]
     good = [_epsilon(smallest[name]) for name in schema.names]
     columns = [(name, good[j], *(percent(step.expected.columns[j].error) for step in steps))
                for j, name in enumerate(schema.names)]
-    found = [ReportPart("Over epsilon", _overall(steps), "Means over all columns and pairs, and how many are good.",
+    found = [Part("Over epsilon", _overall(steps), "Means over all columns and pairs, and how many are good.",
                   _picture(steps, limits)),
-             ReportPart("Columns", Table("Shares of rows are expected to be off by",
-                                         ("Column", "Good from ε", *epsilons), columns)),
-             ReportPart("In their own units", _units(steps, epsilons),
+             Part("Columns", Table("Shares of rows are expected to be off by", ("Column", "Good from ε", *epsilons),
+                                   columns)),
+             Part("In their own units", _units(steps, epsilons),
                   "The standard deviation of the noise; in 1 case of 20 the error is twice as large.")]
     if steps[0].expected.pairs:
-        found.append(ReportPart("Pairs of columns", _pairs(steps, epsilons, smallest),
+        found.append(Part("Pairs of columns", _pairs(steps, epsilons, smallest),
                           "Shares of rows are expected to be off by the first number, the correlation by the second."))
     if not math.isnan(steps[0].correlation) or steps[0].expected.pairs:
-        found.append(ReportPart("What could be seen at all", Table(
+        found.append(Part("What could be seen at all", Table(
             "The smallest effect that a 95 % interval would tell from 0 in 80 of 100 cases",
             ("ε", "Correlation of two numbers", "Difference of means between halves of the rows, standard deviations"),
             [(number(step.epsilon), _effect(step.correlation, 1.0), _effect(step.difference, 10.0))

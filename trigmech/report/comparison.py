@@ -13,7 +13,7 @@ from trigmech.report.against import judged_rows, rows_of
 from trigmech.report.figures import number, percent
 from trigmech.report.lead import forecast_of
 from trigmech.report.statement import Table, upward
-from trigmech.report.tabled import ReportPart, Tabled
+from trigmech.report.tabled import Part, Tabled
 from trigmech.results import Synthesis
 
 MOST_PAIRS = 150
@@ -67,12 +67,12 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None, limits: Mapp
             said.append(f"{name}, expected: {expected.sentences(releases[name].release.n)[0]}")
     pairs = [f"{a} and {b}" for place, a in enumerate(common) for b in common[place + 1 :]]
     shown, left = _worst(pairs, sides)
-    parts = [ReportPart("Guarantees", _guarantees(releases)),
-             ReportPart("Columns", _lights("A light for each column", "Column", common, sides, False)),
-             *([ReportPart("Pairs of columns", _lights("A light for each pair of columns", "Pair", shown, sides, True),
+    parts = [Part("Guarantees", _guarantees(releases)),
+             Part("Columns", _lights("A light for each column", "Column", common, sides, False)),
+             *([Part("Pairs of columns", _lights("A light for each pair of columns", "Pair", shown, sides, True),
                      f"{left} further pairs, with better lights, are left out." if left else "")] if shown else [])]
     if against is not None:
-        parts.insert(1, ReportPart("Measures", _measures(sides)))
+        parts.insert(1, Part("Measures", _measures(sides)))
     facts = {name: {"n": releases[name].release.n, "ledger": releases[name].ledger.to_dict(),
                     "expected": None if expected is None else expected.to_dict(),
                     "measured": None if judged is None else judged.to_dict()} for name, expected, judged in sides}

@@ -15,7 +15,7 @@ FOOTER = "Written by trigmech; the same arguments give the same page."
 
 
 @dataclass(frozen=True, eq=False)
-class ReportPart:
+class Part:
     """One part of a result: a title, a table, a sentence about it, and a figure as its bytes' place on the page."""
 
     title: str
@@ -41,7 +41,7 @@ class Tabled:
 
     title: str
     sentences: tuple[str, ...]
-    parts: tuple[ReportPart, ...]
+    parts: tuple[Part, ...]
     facts: dict[str, Any] = field(default_factory=dict)
     private: bool = False
 
