@@ -315,7 +315,8 @@ def test_loaded_releases_with_private_bounds_have_the_same_bars(tmp_path):
     schema = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), *SCHEMA.columns[1:]])
     made = tm.synthesize(released()[0], schema, tm.Budget(2.0, 1e-6), tm.TableMechanism(), np.random.default_rng(1))
     made.save(tmp_path / "release.tm")
-    bars = [each.error_bars(every(made.schema)["pair"]).error.bound for each in (made, tm.load(tmp_path / "release.tm"))]
+    both = made, tm.load(tmp_path / "release.tm")
+    bars = [each.error_bars(every(made.schema)["pair"]).error.bound for each in both]
     np.testing.assert_array_equal(*bars)
 
 
