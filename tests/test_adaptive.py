@@ -220,6 +220,10 @@ def test_a_preview_has_the_noise_of_the_first_round():
     look = release.look_at(0)
     assert math.isclose(below["x"], 100.0 * look.deviation * look.query.greatest_noise)
     assert "round 3" in str(shown)
+    # A kind of query that previews know nothing about.
+    own = tm.preview(900, SCHEMA, BUDGETS[0], mechanism=OwnQuery())
+    asked = tm.design(900, SCHEMA, BUDGETS[0], OwnQuery()).measured.first[0]
+    assert [each.error for each in own.together if each.what == "mean distance, at worst"] == [asked.deviation]
 
 
 def test_whatever_ask_does_after_the_charge_nothing_is_lost():
@@ -349,11 +353,10 @@ def test_the_noise_of_a_choice_certifies_what_is_charged():
 @pytest.mark.parametrize("budget", [tm.Budget(1.0, 1e-6), tm.Budget(7.0, 1e-3), tm.Budget(0.3), tm.Budget(1e-4, 1e-9)])
 @pytest.mark.parametrize("shares", [(1.0,), (0.5, 0.5), (0.2, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3)])
 def test_parts_of_a_budget_satisfy_it_together(budget, shares):
-    from trigmech.planning.design import strength_of, vector_charge
+    from trigmech.planning.design import Regime
 
     parts, account = budget.split(*shares), tm.Ledger(budget)
-    account.charge(*(vector_charge(f"part {k}", budget.delta > 0, 1.0, strength_of(part), "a test")
-                     for k, part in enumerate(parts)))
+    account.charge(*(Regime.of(part).charge(f"part {k}", 1.0, "a test") for k, part in enumerate(parts)))
     assert account.proved_epsilon <= budget.epsilon
     assert account.proved_epsilon >= budget.epsilon * (0.999 if sum(shares) > 0.99 else 0.5)
     for wrong in ((), (0.7, 0.4), (0.0,), (-0.1,), ("half",)):

@@ -8,7 +8,6 @@ from trigmech.planning import shares
 from trigmech.planning.shares import planned_shares
 from trigmech.queries.joint import Products
 from trigmech.report.advised import _effect
-from trigmech.report.expected import evenly
 
 
 def test_correlations_and_differences_of_means_have_a_column_each():
@@ -39,7 +38,8 @@ def test_the_first_look_of_pure_noise_grows_from_quiet_to_noisy_tables(count):
 def test_a_preview_s_correlation_of_ranks_has_twice_the_noise_of_its_product():
     mechanism = tm.TableMechanism(shares=shares.Shares(0.3, 0.05, 0.3, 3))
     expected = tm.preview(3_000, tm.Schema.cube(3), tm.Budget(20.0, 1e-6), mechanism=mechanism)
-    (products,) = [each for each in evenly(expected.design) if isinstance(each.query, Products)]
+    planned = mechanism.agenda(tm.design(3_000, tm.Schema.cube(3), tm.Budget(20.0, 1e-6), mechanism))
+    (products,) = [each for each in planned.measurements if isinstance(each.query, Products)]
     (charge,) = [charge for charge in expected.charges if charge.purpose == "dependence"]
     (said,) = [each for each in expected.together if each.what.startswith("correlation of the ranks of two columns of")]
     # The product of the first scores has a mean of 1/2 where two columns have the same ranks.

@@ -349,7 +349,7 @@ def test_rows_keep_constraints():
 
 
 def test_a_rehearsal_finds_more_uncertainty_with_more_noise():
-    found = [rehearsed_white(release(epsilon=epsilon).release, release(epsilon=epsilon).distribution.points,
-                             np.random.default_rng(0)) for epsilon in (0.5, 20.0)]
+    found = [rehearsed_white(made.release, made.distribution.points, made.planned, np.random.default_rng(0))
+             for made in (release(epsilon=0.5), release(epsilon=20.0))]
     assert found[1] >= 4.0 / 600
     assert found[0] >= found[1]

@@ -12,6 +12,7 @@ from trigmech.measurement.released import Axes, Release
 from trigmech.mechanisms.default import default_mechanism
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
+from trigmech.planning.design import Regime
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.results import load
@@ -382,3 +383,13 @@ def test_products_of_chebyshev_polynomials_are_of_the_degree_that_was_asked_for(
     made = synthesize(np.zeros((30, 2)), Schema.cube(2), budget, mechanism(degree=degree, grid=5),
                       np.random.default_rng(1))
     assert degree**2 == made.design.measured.features.K
+
+
+@pytest.mark.parametrize(("approximate", "delta", "law", "norm"), [
+    (True, 1e-6, "gaussian", "L2"), (False, 1e-6, "laplace", "L1"), (True, 0.0, "laplace", "L1")])
+def test_the_kind_of_noise_follows_from_delta_unless_a_mechanism_is_pure(approximate, delta, law, norm):
+    found = Regime.of(Budget(1.0, delta), approximate).charge("moments", 0.1, "here")
+    assert (found.law, found.norm) == (law, norm)
+    account = Ledger(Budget(1.0, delta))
+    account.charge(found)
+    assert 0.99 < account.proved_epsilon <= 1.0

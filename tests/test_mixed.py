@@ -9,7 +9,7 @@ from releases import blocks
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.mechanisms.moment import MomentMechanism
-from trigmech.planning.one_hot import Marginal, l2_diameter, plan_mixed
+from trigmech.planning.one_hot import FunctionBlock, l2_diameter, plan_mixed
 from trigmech.privacy.accounting import epsilon_of
 from trigmech.privacy.budget import Budget
 from trigmech.workload import GaussianKernels, Mixture, SecondMoments
@@ -60,7 +60,7 @@ def test_no_pair_of_rows_moves_the_weighted_functions_further_than_charged(delta
 
 def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
     domain = Domain(7, [OneHotGroup((0, 1, 2), True), OneHotGroup((3, 4, 5, 6), True)])
-    marginals = [Marginal((0,), 3, 0.2), Marginal((1,), 4, 0.3), Marginal((0, 1), 12, 0.5)]
+    marginals = [FunctionBlock((0,), 3, 0.2), FunctionBlock((1,), 4, 0.3), FunctionBlock((0, 1), 12, 0.5)]
     weights = np.array([0.7, 1.0, 0.4])
     index = [np.eye(7, dtype=int)[[0, 1, 2]], np.eye(7, dtype=int)[[3, 4, 5, 6]],
              [np.eye(7, dtype=int)[a] + np.eye(7, dtype=int)[b] for a in range(3) for b in range(3, 7)]]
@@ -77,7 +77,8 @@ def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
 def test_products_of_a_category_that_stays_attain_their_part_of_the_bound():
     # Two numbers go from 1 to -1 while the category stays: each product moves by twice its weight, and nothing else.
     domain = Domain(4, [OneHotGroup((2, 3), True)])
-    marginals = [Marginal((0,), 2, 0.1), Marginal((0,), 2, 0.5, number=0), Marginal((0,), 2, 0.4, number=1)]
+    marginals = [FunctionBlock((0,), 2, 0.1), FunctionBlock((0,), 2, 0.5, number=0),
+                 FunctionBlock((0,), 2, 0.4, number=1)]
     weights = np.array([0.1, 1.0, 0.8])
     moved = np.array([0.0, 2.0 * weights[1], 2.0 * weights[2]])
     assert l2_diameter(domain, marginals, weights) == pytest.approx(float(moved @ moved), rel=1e-14)

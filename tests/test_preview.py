@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from golden_cases import OwnFunctions
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
@@ -14,7 +15,6 @@ from trigmech.planning.design import MomentDesign
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import columns
 from trigmech.report.advice import clipping_of, warnings_of
-from trigmech.report.expected import evenly
 from trigmech.report.preview import preview
 
 N = 1_500
@@ -140,13 +140,14 @@ def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
 
 def test_a_preview_is_plain_data_and_draws_nothing(monkeypatch):
     monkeypatch.setattr("trigmech.privacy.noise.SystemNoise.gaussian", None)
-    monkeypatch.setattr(MomentDesign, "__str__", lambda design: "the plan\nin detail")
+    monkeypatch.setattr(MomentDesign, "head", "the plan")
     expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), mechanism=MOMENTS)
     facts = json.loads(json.dumps(expected.to_dict()))
     assert facts["n"] == N
     assert facts["columns"][1]["column"] == "income"
     assert "the plan\n" in str(expected)
-    assert "in detail" not in str(expected)
+    assert "highest degree" in str(expected.design)
+    assert "highest degree" not in str(expected)
 
 
 @pytest.mark.parametrize(("arguments", "error"), [
@@ -320,9 +321,10 @@ def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget)
 def test_the_noise_in_a_cell_of_a_table_is_that_of_the_best_weights():
     """By the cube roots of what a table needs, within the part of the charge that is for tables."""
     expected = preview(400, THREE, tm.Budget(2.0, 1e-5), mechanism=tm.TableMechanism())
+    planned = tm.design(400, THREE, tm.Budget(2.0, 1e-5), tm.TableMechanism())
     design = expected.design
     charge = next(charge for charge in expected.charges if charge.purpose == "dependence")
-    shape = {pair: own for each in evenly(design) if isinstance(each.query, Marginal)
+    shape = {pair: own for each in planned.mechanism.agenda(planned).measurements if isinstance(each.query, Marginal)
              for pair, own in zip(each.query.columns, each.query.shape, strict=True)}
     cells = [shape[j] for j in range(len(shape))]
     needs = np.array([(a * b * (a + b)) ** (1 / 6) for a, b in itertools.combinations(cells, 2)])
@@ -341,3 +343,12 @@ def test_what_a_ledger_would_hold_after_a_release_is_what_it_then_holds(tmp_path
     assert expected.ledger["total"] == book.total
     book.charge("c" * 32, list(expected.charges), False)
     assert expected.ledger["total_after"] == book.total > expected.ledger["total"]
+
+
+def test_functions_that_are_no_products_have_the_noise_of_their_kind():
+    own = OwnFunctions(4)
+    expected = preview(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), mechanism=own)
+    (said,) = [each for each in expected.together if each.what == "mean of a function of whole rows, at worst"]
+    planned = tm.design(400, tm.Schema.cube(3), tm.Budget(1.0, 1e-6), own)
+    assert said.error == planned.measured.rounds[0].deviations.max()
+    assert expected.columns == ()

@@ -11,7 +11,7 @@ import trigmech as tm
 from trigmech.functions.contrasts import contrasts
 from trigmech.functions.partition import all_codes, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.exact import Asked, exact_sums
+from trigmech.measurement.exact import QueryStatistic, exact_sums
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import Chunk
@@ -21,7 +21,7 @@ from trigmech.queries.book import KINDS
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 from trigmech.storage import measurements_file
 
 SCHEMA = tm.Schema([
@@ -72,8 +72,8 @@ def queries():
     found = {
         "histogram of a number": Histogram(0, parts[0]), "histogram of categories": Histogram(3, parts[3]),
         "histogram with special values": Histogram(2, parts[2]),
-        "ranges of a number": Ranges(0, parts[0]), "ranges with missing values": Ranges(4, parts[4]),
-        "ranges of categories": Ranges(3, parts[3]), "ranges of levels": Ranges(1, parts[1]),
+        "ranges of a number": PrefixSums(0, parts[0]), "ranges with missing values": PrefixSums(4, parts[4]),
+        "ranges of categories": PrefixSums(3, parts[3]), "ranges of levels": PrefixSums(1, parts[1]),
         "contrasts": Contrasts(5, parts[5]), "contrasts with special values": Contrasts(2, parts[2]),
         "detail": Detail(2, parts[2], 2, fine),
         "table of one column": Marginal((0,), (parts[0],), (maps[0],)),
@@ -87,8 +87,10 @@ def queries():
         "functions of whole rows": Functions.of(features, domain, slice(7, None)),
         "some functions": Functions.of(features, domain, slice(2, 6), np.array([1.0, 0.5, 3.0, 0.1])),
         "functions alike": Functions.of(tm.ChebyshevBasis.graded(domain.d, 9, 1), domain)}
-    assert {type(query) for query in found.values()} == {
-        kind for kind in KINDS.values() if kind.__module__.startswith("trigmech.")}
+    own = [kind for kind in KINDS.values() if kind.__module__.startswith("trigmech.")]
+    found |= {f"{kind.name} {k}": query for kind in own for k, query in enumerate(kind.examples(domain))}
+    # A kind without examples above has examples of its own.
+    assert {type(query) for query in found.values()} == set(own)
     return found
 
 
@@ -112,7 +114,7 @@ def test_exact_sums_of_all_kinds_in_one_pass_are_those_of_each_alone():
 
 
 def test_sums_over_parts_and_persons_are_those_of_the_whole():
-    held, asked = points(), Asked(tuple(queries().values()))
+    held, asked = points(), QueryStatistic(tuple(queries().values()))
     from trigmech.measurement.sums import Total
 
     whole, parts = Total(asked.statistic.size), Total(asked.statistic.size)

@@ -19,7 +19,7 @@ from trigmech.privacy.budget import Budget
 from trigmech.reconstruction import pipeline
 from trigmech.reconstruction.marginals import Marginals
 from trigmech.reconstruction.pipeline import reconstruct
-from trigmech.reconstruction.targets import Targets
+from trigmech.reconstruction.targets import MomentTargets
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels, SecondMoments
@@ -304,7 +304,7 @@ def test_functions_of_some_columns_alone_are_enough(kept):
 def test_columns_keep_the_shape_that_their_moments_suggest_up_to_degree_12(name, more):
     d, p, q, profile = SHAPES[name]
     given = released(law(500, d, 1), features_of(d, p, q, profile), 0.02)
-    targets = Targets.explained(given.index, given.means, given.deviations, True)
+    targets = MomentTargets.explained(given.index, given.means, given.deviations, True)
     functions, goal, scales = pipeline._anchored(given, targets)
     K, count = given.basis.K, more * d
     assert (functions.K, len(goal), len(scales)) == (given.features.K + count,) * 3
@@ -320,4 +320,5 @@ def test_columns_keep_the_shape_that_their_moments_suggest_up_to_degree_12(name,
         np.testing.assert_array_equal(np.delete(whole, slice(K, K + count)), own)
     # Of T_1 alone nothing is suggested.
     few = released(law(500, 3, 1), features_of(3, 1, 1), 0.02)
-    assert pipeline._anchored(few, Targets.explained(few.index, few.means, few.deviations, True))[0] is few.features
+    targets = MomentTargets.explained(few.index, few.means, few.deviations, True)
+    assert pipeline._anchored(few, targets)[0] is few.features

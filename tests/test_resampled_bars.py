@@ -18,13 +18,14 @@ from trigmech.evaluation import plausible, resampling, statistics
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.functions.partition import Partition, all_codes, even_edges
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.mechanisms import rehearsal
-from trigmech.mechanisms.rehearsal import rehearsed
+from trigmech.mechanisms.base import PublicFacts
+from trigmech.mechanisms.rehearsal import rehearsed, rehearsed_release
 from trigmech.planning.dependence import design_dependence
+from trigmech.planning.shares import Shares
 from trigmech.queries.base import Measurement, moved
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram, Ranges
+from trigmech.queries.one_way import Detail, Histogram, PrefixSums
 from trigmech.reconstruction.tables import independent
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, SecondMoments
 
@@ -90,7 +91,7 @@ def test_bounds_hold_about_as_often_as_they_state_and_are_not_much_wider_than_th
 
 def injected(made, tables):
     """Resamples of a release whose plausible tables, and the fits of their own releases, are these."""
-    found = resampling.Resamples(made.release, np.zeros((1, 2)))
+    found = resampling.Resamples(made.release, np.zeros((1, 2)), made.planned)
     found._made = tables
     return found
 
@@ -134,15 +135,14 @@ def test_each_plausible_table_is_released_and_fitted_several_times(monkeypatch):
         def draw(self, count, rng):
             return np.full((count, 1), rng.random())
 
-    def fitted(release, table, rng, design):
-        assert design is None
-        asked.append(release is made.release)
+    def fitted(design, table, rng):
+        asked.append(design is made.planned)
         return table + rng.random()
 
     monkeypatch.setattr(resampling, "PlausibleTables", Drawn)
     monkeypatch.setattr(resampling, "rehearsed", fitted)
     points = np.zeros((700, 5))
-    tables = resampling.Resamples(made.release, points)._tables(None)
+    tables = resampling.Resamples(made.release, points, made.planned)._tables(None)
     assert len(tables) == 8
     assert [len(fits) for _, fits in tables] == [3] * 8
     assert asked == [True] * 24
@@ -166,7 +166,7 @@ def test_rows_of_plausible_tables_are_so_many_that_rounding_to_rows_is_below_the
         for each in made.release.measurements if each not in last))
     products = [] if one.products is None else [one.products]
     assert min(each.deviation for each in (*one.tables, *products)) == pytest.approx(noise)
-    found = resampling.Resamples(one, np.broadcast_to(0.0, (points, 4)))._rows
+    found = resampling.Resamples(one, np.broadcast_to(0.0, (points, 4)), made.planned)._rows
     assert abs(found - rows) <= 1
 
 
@@ -264,12 +264,10 @@ def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
     workload = None if crossed is None else tm.workload.Marginals(2, crossed=crossed)
     made = tm.synthesize(frame[list(schema.names)], schema, tm.Budget(2.0, delta), tm.TableMechanism(workload=workload),
                          np.random.default_rng(3))
-    release, rows = made.release, 2_000
-    design = rehearsal._design_of(release, rows)
-    looks = design.look_deviations
-    assert np.allclose(looks, [look.deviation for look in release.looks])
+    release, design = made.release, dataclasses.replace(made, design=None).planned.measured
+    np.testing.assert_array_equal(design.look_deviations, [look.deviation for look in release.looks])
     assert release.closer
-    assert design.closer_deviation == pytest.approx(release.closer[0].deviation)
+    assert design.closer_deviation == release.closer[0].deviation
     assert design.crossed == (() if crossed is None else (0,))
     again, first = design_dependence(design, release.columns), first_and_again(release)[0]
     assert moved(again, design.dependence.norm) <= 1.0 + 1e-9
@@ -283,18 +281,59 @@ def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
         assert all(map(np.array_equal, one.query.maps, other.query.maps))
 
 
-def test_a_rehearsal_errs_as_the_noise_says(monkeypatch):
+def test_a_rehearsal_errs_as_the_noise_says():
     _, made = released(0, 3_000)
-    seen = []
-    monkeypatch.setattr(rehearsal, "reconstruct_table", lambda release, count, rng: seen.append(release) or made.fit)
     points = np.repeat(made.distribution.points[:1], 2_000, axis=0)
-    rehearsed(made.release, points, np.random.default_rng(0))
     # All rows are the same, so the exact frequencies of the first column's look are those of one cell.
-    again, look = seen[0].looks[2], made.release.looks[2]
+    seen = rehearsed_release(made.planned, points, np.random.default_rng(0))
+    again, look = seen.looks[2], made.release.looks[2]
     exact = np.bincount(look.query.partition.codes(points[:1]), minlength=look.query.partition.size)
-    assert again.deviation == pytest.approx(look.deviation)
+    assert again.deviation == look.deviation
     assert 0.2 < np.std(again.values - exact) / look.deviation < 3.0
     assert not np.array_equal(again.values, exact)
+    opposite = rehearsed_release(made.planned, points, np.random.default_rng(0), turned=True).looks[2]
+    middle = 0.5 * (again.means + opposite.means)
+    np.testing.assert_allclose(middle, again.query.means(points), atol=1e-9)
+
+
+class Weighted(tm.TableMechanism):
+    """A fit of one's own, whose points have weights: nearly all of them are the last one."""
+
+    def reconstruct(self, release, design, rng):
+        fit = super().reconstruct(release, design, rng)
+        weights = np.full(len(fit.points), 1e-6)
+        weights[-1] = 1.0 - weights[:-1].sum()
+        return dataclasses.replace(fit, distribution=Distribution(fit.points, weights))
+
+
+def test_the_points_of_a_rehearsal_have_the_weights_of_their_fit():
+    _, made = released()
+    points = made.distribution.points
+    found = rehearsed(dataclasses.replace(made.planned, mechanism=Weighted()), points, np.random.default_rng(0))
+    assert len(found) == len(points)
+    assert (found == found[0]).all(axis=1).mean() > 0.9
+
+
+def test_loaded_releases_with_private_bounds_have_the_same_bars(tmp_path):
+    schema = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), *SCHEMA.columns[1:]])
+    made = tm.synthesize(released()[0], schema, tm.Budget(2.0, 1e-6), tm.TableMechanism(), np.random.default_rng(1))
+    made.save(tmp_path / "release.tm")
+    both = made, tm.load(tmp_path / "release.tm")
+    bars = [each.error_bars(every(made.schema)["pair"]).error.bound for each in both]
+    np.testing.assert_array_equal(*bars)
+
+
+@pytest.mark.parametrize("own", [tm.TableMechanism(), tm.TableMechanism(shares=Shares(0.5, 0.1, 0.2, 2, 0.6)),
+                                 tm.TableMechanism(shares=Shares(0.3, 0.0, 0.0, 2, 0.0))])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_a_release_of_another_version_is_rehearsed_with_the_noise_of_its_charges(own, delta):
+    facts = PublicFacts(700, SCHEMA.domain, tm.Budget(2.0, delta), SCHEMA.names)
+    charges = own.plan(facts).charges
+    # Two thirds of the budget were for private bounds; the file does not tell.
+    found = tm.TableMechanism().plan_again(dataclasses.replace(facts, budget=tm.Budget(6.0, delta)), charges)
+    assert [each.purpose for each in found.charges] == [each.purpose for each in charges]
+    assert [each.scale for each in found.charges] == pytest.approx([each.scale for each in charges], rel=1e-5)
+    assert tm.MomentMechanism().plan_again(facts, charges) is None
 
 
 def test_dependence_goes_on_within_cells_and_leaves_columns_and_tables_as_they_are():
@@ -413,7 +452,7 @@ def test_tables_and_products_have_as_much_noise_again_as_shrinkage_leaves_open(d
         products + tables._kept_products + Stripes().normal(0.0, left, products.shape), -1.0, 1.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [Ranges, Histogram])
+@pytest.mark.parametrize("kind", [PrefixSums, Histogram])
 @pytest.mark.parametrize("k", [0, 2])
 def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_nothing_else(kind, k):
     rng, c, f, noise = np.random.default_rng(k), 8, 5, 0.003
@@ -437,7 +476,7 @@ def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_not
 
 def test_more_than_all_rows_on_special_values_is_brought_to_all_of_them():
     partition = Partition((1, 2), 0, even_edges(None, 4))
-    look = Measurement(Ranges(0, partition), 1.0, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1)
+    look = Measurement(PrefixSums(0, partition), 1.0, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1)
     found = plausible.plausible_column(ReleasedColumn(partition, np.zeros(6), 0.1), look, [], OneDeviation()).mass
     # One deviation more are 1 and .6, of which 1 is cut.
     np.testing.assert_allclose(found, [1.0 / 1.6, 0.6 / 1.6, 0.0, 0.0, 0.0, 0.0], atol=1e-12)

@@ -218,11 +218,12 @@ def test_histograms_are_charged_for_their_rounding(kind, n):
     # Two numbers, one of them with a special value, and a column of 20 categories.
     domain = Domain(23, [OneHotGroup((2,), False, 1), OneHotGroup(tuple(range(3, 23)), True)])
     design = plan_tables(n, domain, BUDGETS[kind])
-    sizes = [partition.size for partition, own in zip(design.partitions, design.contrasted, strict=True) if not own]
+    look = design.first[0]
+    sizes = [each.query.partition.size for each in look.asked]
     # In each entry, of both tables, the sum of at most so many products of total at most 1.
     each = np.full(sum(sizes), float(2 * UNIT * (max(sizes) + 8)))
     assert max(sizes) >= 20
-    assert exactly(design.look, (1.0 + 1e-9) / n, added(design.look.law, each))
+    assert exactly(look.charge, (1.0 + 1e-9) / n, added(look.charge.law, each))
     for charge in (design.closer, design.dependence, design.selected):
         if charge is not None:
             more = lattice(charge.scale) if charge.law == "linf" else 0.0
@@ -232,6 +233,6 @@ def test_histograms_are_charged_for_their_rounding(kind, n):
 def test_histograms_by_contrasts_are_charged_for_their_rounding():
     domain = Domain(6, [OneHotGroup((0, 1), True), OneHotGroup((2, 3, 4, 5), True)])
     design = plan_tables(MANY, domain, BUDGETS["laplace"])
-    assert design.look is None
-    exact = (1.0 + 1e-9) / MANY + lattice(design.contrasts.scale)
-    assert exactly(design.contrasts, exact, float(2 * UNIT * (4 + 8)))
+    (look,) = design.first
+    exact = (1.0 + 1e-9) / MANY + lattice(look.charge.scale)
+    assert exactly(look.charge, exact, float(2 * UNIT * (4 + 8)))

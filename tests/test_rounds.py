@@ -683,8 +683,8 @@ def test_a_command_that_was_killed_goes_on_when_it_is_given_again(call, folder, 
     assert [path.name for path in folder.iterdir() if "rounds" in path.name or path.name.startswith(".")] == []
     released = np.array(json.loads(first[1].partition(" ")[2])["released"])
     made = tm.load("new.tm").release
-    weights = tm.design(300, tm.load_schema("schema.toml"), tm.Budget(1.0, 1e-6)).measured.weights
-    kept = [weight * look.known for weight, look in zip(weights, made.looks, strict=True)]
+    planned = tm.design(300, tm.load_schema("schema.toml"), tm.Budget(1.0, 1e-6)).measured.looks
+    kept = [own.weight * look.known for own, look in zip(planned, made.looks, strict=True)]
     np.testing.assert_allclose(np.concatenate(kept), released, rtol=1e-12)
 
 

@@ -14,7 +14,7 @@ from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.reconstruction.positions import objective_of, points_of, positions_of
 from trigmech.reconstruction.rows import RowObjective, independent_rows
-from trigmech.reconstruction.targets import Targets, nearest_frequencies
+from trigmech.reconstruction.targets import MomentTargets, nearest_frequencies
 from trigmech.workload import GaussianKernels
 
 # Two numbers, of which one has two special values, two columns of categories, and a number of three levels.
@@ -109,7 +109,7 @@ def test_rows_are_asked_for_what_was_released(whole, even):
         held &= ~features.basis.index[:, [0, 1, 2, 3, 9]].any(axis=1) & (features.basis.index.sum(axis=1) == 2)
         assert held.sum() == 6
         deviations = np.where(np.append(held, [False] * whole), 0.4, rng.uniform(0.3, 0.7, features.K))
-    positions = positions_of(LAYOUT, Targets.explained(index, means, deviations, denoise=True))
+    positions = positions_of(LAYOUT, MomentTargets.explained(index, means, deviations, denoise=True))
     asked = objective_of(index, features, positions, means, deviations).compiled()
     rows = independent_rows([column.masses for column in positions], 500, rng)
     points = np.zeros((500, 10))

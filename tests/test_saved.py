@@ -37,7 +37,7 @@ from trigmech.queries.base import Measurement, Query
 from trigmech.queries.book import KINDS, Book, Numbers, register
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 from trigmech.results import Synthesis
 from trigmech.results import load as load_release
 from trigmech.schema.schema import Column, Schema
@@ -323,7 +323,7 @@ def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_
 
 def test_all_kinds_of_queries_are_among_those_that_are_saved():
     kinds = {type(each.query) for case in TABLES_OF_ALL_KINDS for each in made(case).release.measurements}
-    assert kinds == {Histogram, Ranges, Contrasts, Detail, Marginal, Products, Directions}
+    assert kinds == {Histogram, PrefixSums, Contrasts, Detail, Marginal, Products, Directions}
     release = made(CHOSEN).release
     assert {len(each.query.columns) for each in release.measurements if isinstance(each.query, Marginal)} == {1, 2, 3}
     # Tables have cells of their own, one was measured twice, and some weigh more than others.
@@ -412,8 +412,7 @@ def test_a_mechanism_comes_back_from_a_file_with_all_of_its_options(mechanism):
     assert repr(again) == repr(mechanism).replace("np.int64(50)", "50")
 
 
-def test_a_loaded_release_of_other_options_or_private_bounds_makes_no_rows_by_a_mechanism_that_needs_its_design(
-        tmp_path):
+def test_a_loaded_release_makes_rows_by_a_mechanism_that_needs_its_design_if_that_is_known(tmp_path):
     mechanism = TrigII(degree=2, grid=4, levels=None)
     moments = measure(cube_table(), CUBE, design(300, CUBE, APPROXIMATE, mechanism), np.random.default_rng(3))
     moments.save(tmp_path / "a.tm")
@@ -423,10 +422,13 @@ def test_a_loaded_release_of_other_options_or_private_bounds_makes_no_rows_by_a_
     private = Schema([Column("a", kind="continuous", private_bounds=True), *CUBE.columns[1:]])
     moments = measure(pd.DataFrame(cube_table(), columns=["a", *CUBE.names[1:]]), private,
                       design(300, private, APPROXIMATE, mechanism), np.random.default_rng(3))
-    assert len(generate(moments, 5)) == 5
     moments.save(tmp_path / "a.tm")
+    made = [generate(each, 5, np.random.default_rng(1)) for each in (moments, NoisyMoments.load(tmp_path / "a.tm"))]
+    pd.testing.assert_frame_equal(*made)
+    # A file that does not hold the mechanism's part of the budget.
+    without = dataclasses.replace(moments, design=None, budget=moments.ledger.budget)
     with pytest.raises(InputError, match="need the release's design"):
-        generate(NoisyMoments.load(tmp_path / "a.tm"), 5)
+        generate(without, 5)
 
 
 class Unwritten(Query):
@@ -1168,7 +1170,7 @@ def many_tables_of_one_map():
 
 def ranges_without_end():
     book = Book([(0, Partition((), 0, np.linspace(-1.0, 1.0, 2**17 + 1)))])
-    return lambda: read_query(Ranges, [0], book)
+    return lambda: read_query(PrefixSums, [0], book)
 
 
 def contrasts_without_end():

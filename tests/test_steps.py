@@ -14,7 +14,7 @@ from trigmech.errors import BudgetError, InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.measurement.moments import measure as sums_of
 from trigmech.mechanisms.base import check_functions_of_own
-from trigmech.queries.one_way import Contrasts, Ranges
+from trigmech.queries.one_way import Contrasts, PrefixSums
 from trigmech.tables.csv_text import CsvText
 from trigmech.tables.reader import TableFile
 
@@ -133,7 +133,7 @@ def test_the_noise_of_a_column_is_correlated_as_the_guide_says(budget):
         decode = np.eye(k + c)
         if isinstance(look.query, Contrasts):
             decode = contrasts.decoding(k + c)
-        elif isinstance(look.query, Ranges) and c:
+        elif isinstance(look.query, PrefixSums) and c:
             decode[k:, k:] = prefix_sums.inverse(c)
         covariance = look.deviation**2 * decode @ decode.T
         np.testing.assert_allclose(look.covariance, covariance, rtol=1e-12, atol=1e-15)
@@ -141,7 +141,7 @@ def test_the_noise_of_a_column_is_correlated_as_the_guide_says(budget):
         # What is measured is decoded by this very matrix.
         moved = dataclasses.replace(look, values=look.known + np.arange(len(look.known)))
         np.testing.assert_allclose(moved.means - look.means, decode @ np.arange(len(look.known)), atol=1e-9)
-        if isinstance(look.query, Ranges) and c > 20:
+        if isinstance(look.query, PrefixSums) and c > 20:
             assert covariance[k + 15, k + 16] / covariance[k + 15, k + 15] == pytest.approx(-1.0 / 3.0, abs=0.01)
 
 

@@ -13,6 +13,7 @@ from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning import dependence, tables
 from trigmech.planning.allocation import GaussianVector, InfinityBlocks, LaplaceVector
+from trigmech.planning.design import Regime
 from trigmech.planning.error_model import Selection
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.search import plan_moments
@@ -182,7 +183,7 @@ def test_neighbouring_intervals_are_taken_together_until_they_hold_enough(mass, 
 def test_the_minimax_moments_are_as_many_and_as_exact_as_the_theorem_says(d, n, smoothness, delta):
     budget = tm.Budget(1.0, delta)
     design = plan_smooth(n, d, budget, smoothness, 100_000)
-    strength = tables.strength_of(budget)
+    strength = Regime.of(budget).strength
     m = math.ceil(max(1.0, n * strength) ** (1.0 / max(d if delta else 1.5 * d, smoothness)))
     assert (m + 1) ** d - 1 == design.features.K
     (block,) = blocks(design)

@@ -1,5 +1,7 @@
 """A column that models will predict: what is measured for it, who may ask for it, and what its predictions gain."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,9 +13,7 @@ from test_table_plan import DOMAIN
 import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.functions.partition import columns_of
-from trigmech.mechanisms import rehearsal
 from trigmech.mechanisms.base import PublicFacts
-from trigmech.planning.dependence import design_dependence
 from trigmech.planning.shares import Shares, planned_shares
 
 LEVELS = ("p", "q", "r", "s")
@@ -63,20 +63,16 @@ def test_shares_for_a_target_leave_most_for_its_tables_while_noise_is_large(n):
     assert planned_shares(n, columns, strength, False, True) == planned_shares(n, columns, strength, False)
 
 
-def test_a_rehearsal_of_a_target_is_planned_as_its_release_was():
+def test_a_release_of_a_target_is_rehearsed_as_it_was_planned(tmp_path):
     real = table(1_500, 1)
     made = tm.synthesize(real, SCHEMA, tm.Budget(1.0, 1e-6), tm.TableMechanism(target="y"), np.random.default_rng(2))
-    design = rehearsal._design_of(made.release, 1_500)
-    facts = PublicFacts(1_500, SCHEMA.domain, tm.Budget(1.0, 1e-6), NAMES)
-    planned = tm.TableMechanism(target="y").plan(facts).measured
-    assert design.crossed == planned.crossed == (10,)
-    assert design.triples == planned.triples
-    pairs = np.array([(0, 1), (0, 10), (4, 10)])
-    threes = np.array([(0, 1, 2), (0, 1, 10), (3, 4, 10)])
-    for sets in (pairs, threes):
-        np.testing.assert_allclose(design.importance(sets), planned.importance(sets))
-    assert [each.weight for each in design_dependence(design, made.release.columns)] == pytest.approx(
-        [each.weight for each in design_dependence(planned, made.release.columns)])
+    made.save(tmp_path / "made.tm")
+    planned = tm.load(tmp_path / "made.tm").planned.measured
+    assert planned.crossed == made.design.measured.crossed == (10,)
+    assert planned.triples == made.design.measured.triples
+    # The plan of no target is another one.
+    other = dataclasses.replace(made, design=None, mechanism=tm.TableMechanism()).planned
+    assert other.measured.crossed == ()
 
 
 @pytest.mark.parametrize(("options", "said"), [

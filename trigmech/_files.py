@@ -17,10 +17,7 @@ def replacing(path: Path, private: bool = False) -> Iterator[Path]:
     interruption the file beside is removed; a killed process can leave it, hidden and with the suffix ``.part``. A
     private one can be read by its owner alone.
 
-    Raises
-    ------
-    InputError
-        If the folder does not exist or cannot be written to, or ``path`` is a folder.
+    Raises an InputError if the folder does not exist or cannot be written to, or ``path`` is a folder.
     """
     path = Path(path)
     check_writable(path)

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, of_members, predicted_error
-from trigmech.evaluation.resampling import SEED, Progress, Resamples
-from trigmech.functions.features import Features
+from trigmech.evaluation.resampling import SEED, Resamples
 from trigmech.inference.drawing import imputed, weighted
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.regression import Family, Regression, fitted
 from trigmech.inference.sql import Answer, ask
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
+from trigmech.measurement.rows import Progress
+from trigmech.mechanisms.base import Design
 from trigmech.noisy_moments import NoisyMoments
 from trigmech.reconstruction.result import Reconstruction
-from trigmech.schema.schema import Schema
 from trigmech.workload import Workload
 from trigmech.workload.family import answerable
 
@@ -63,9 +63,9 @@ class Answering(NoisyMoments):
     def has_error_bars(self) -> bool:
         """Whether :meth:`predicted_error` is available; it is not for linear programs or custom functions."""
         if self.release.columns:
-            # They repeat the release, for which its mechanism must be there.
-            return self.made_by is None or self.design is not None
-        return self.fit.misfit is not None and isinstance(self.release.features, Features)
+            # They repeat the release, for which its design must be known.
+            return self.planned is not None
+        return self.fit.misfit is not None and all(each.query.has_known_errors for each in self.release.moments)
 
     @cached_property
     def _resamples(self) -> Resamples:
@@ -75,10 +75,14 @@ class Answering(NoisyMoments):
                      "it has no error bars, because they are not known for custom functions")
             raise InputError("error bars of any statistic need a release of tables, as TableMechanism makes it. This "
                              f"is a release of moments: {there}")
-        if not self.has_error_bars:
-            raise InputError(f"{self.made_by} made this release, and its file does not hold this mechanism; give the "
-                             "mechanism to trigmech.load for error bars")
-        return Resamples(self.release.described(self.schema), self.distribution.points, self.design)
+        design = self._design_known("error bars")
+        return Resamples(self.release.described(self.schema), self.distribution.points, design)
+
+    def _design_known(self, what: str) -> Design:
+        if self.planned is None:
+            raise InputError(f"{self.made_by or 'another version'} made this release, and its file does not hold this "
+                             f"mechanism; give the mechanism to trigmech.load for {what}")
+        return self.planned
 
     def imputations(self, m: int = 20, population: bool = True, rng: np.random.Generator | None = None,
                     progress: Progress | None = None) -> Imputations:
@@ -119,7 +123,7 @@ class Answering(NoisyMoments):
                        np.random.default_rng(SEED) if rng is None else rng, progress)
 
     def weighted(self) -> WeightedTable:
-        """Return the fitted rows with weights, by which they have what was released as far as it is not noise.
+        """Return the fitted rows with weights that make them agree with the released numbers, apart from noise.
 
         A statistic of the weighted rows has less bias than one of a sample, and its interval follows from its influence
         function without imputations.
@@ -148,11 +152,11 @@ class Answering(NoisyMoments):
         """
         return weighted(*self._of_tables("weights"), np.random.default_rng(SEED))
 
-    def _of_tables(self, what: str) -> tuple[Release, NDArray[np.float64], Schema]:
+    def _of_tables(self, what: str) -> tuple[Release, NDArray[np.float64], Design]:
         if not self.release.columns:
             raise InputError(f"{what} need a release of tables, as TableMechanism makes it; this is a release of "
                              "moments")
-        return self.release, self.distribution.points, self.schema
+        return self.release, self.distribution.points, self._design_known(what)
 
     def sql(self, query: str, m: int = 20, population: bool = True, level: float = 0.95,
             imputations: Imputations | None = None) -> Answer:

@@ -1,6 +1,7 @@
-"""The noisy numbers of a release by name, with the ledger that proves what they may tell. All of it is public."""
+"""The noisy numbers of a release by name, with the ledger that proves their privacy. All of it is public."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._html import html_table
-from trigmech.errors import InputError, shown
+from trigmech.errors import InputError, TrigmechError, shown
 from trigmech.measurement.released import Release
-from trigmech.mechanisms.base import Design, Mechanism
+from trigmech.mechanisms.base import Design, Mechanism, PublicFacts
+from trigmech.mechanisms.default import mechanism_of
+from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.schema.schema import Schema
 from trigmech.storage import release_file
@@ -44,6 +47,8 @@ class NoisyMoments:
         The mechanism with its options; default: the design's mechanism. Files hold only the package's own mechanisms.
     made_by : str, optional
         The name of a mechanism that a file could not hold.
+    budget : Budget, optional
+        The mechanism's part of the budget; default: the whole budget, if there were no private bounds and categories.
 
     See also :attr:`deviations`: in releases by :class:`trigmech.TableMechanism` the noise is correlated.
     """
@@ -57,10 +62,34 @@ class NoisyMoments:
     design: Design | None = field(default=None, kw_only=True, repr=False)
     mechanism: Mechanism | None = field(default=None, kw_only=True, repr=False)
     made_by: str | None = field(default=None, kw_only=True, repr=False)
+    budget: Budget | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.mechanism is None and self.design is not None:
             object.__setattr__(self, "mechanism", self.design.mechanism)
+        if self.budget is None:
+            object.__setattr__(self, "budget", self.ledger.budget if self.design is None else self.design.facts.budget)
+
+    @cached_property
+    def planned(self) -> Design | None:
+        """The design of the release, with the complete schema. That of a loaded release is planned again.
+
+        None if the file does not hold the mechanism, or the mechanism would now charge something else.
+        """
+        if self.design is not None:
+            return replace(self.design, schema=self.schema)
+        if self.made_by is not None:
+            return None
+        try:
+            return self.planned_by(self.mechanism or mechanism_of(self.release))
+        except TrigmechError:
+            return None
+
+    def planned_by(self, mechanism: Mechanism) -> Design | None:
+        """Return the design of a mechanism for this release; None if the mechanism would charge something else."""
+        facts = PublicFacts(self.n, self.release.domain, self.budget or self.ledger.budget, self.schema.names)
+        made = mechanism.plan_again(facts, self.ledger.charges)
+        return None if made is None else replace(made, schema=self.schema)
 
     @property
     def n(self) -> int:
@@ -131,7 +160,7 @@ class NoisyMoments:
 
     def _parts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in (
-            "release", "ledger", "schema", "library", "categorical", "versions", "mechanism", "made_by")}
+            "release", "ledger", "schema", "library", "categorical", "versions", "mechanism", "made_by", "budget")}
 
     @property
     def _guarantee(self) -> str:

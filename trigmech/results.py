@@ -1,4 +1,4 @@
-"""What a run returns: a distribution that was fitted to noisy moments, and rows of it. All of it is public."""
+"""The result of a run: a distribution that was fitted to noisy moments, and rows of it. All of it is public."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from trigmech._validate import check_integers
 from trigmech.answering import Answering
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.forecast import Forecast, forecast
-from trigmech.mechanisms.base import Mechanism, PublicFacts
+from trigmech.mechanisms.base import Mechanism
 from trigmech.reconstruction.conditional import conditional_points
 from trigmech.reconstruction.mixing import FurtherRows
 from trigmech.schema.encoding import categories_of
@@ -190,7 +190,9 @@ def load(path: str | Path, mechanism: Mechanism | None = None) -> Synthesis:
     if mechanism is not None:
         if not isinstance(mechanism, Mechanism):
             raise InputError(f"mechanism must be a Mechanism such as TableMechanism(), not {shown(mechanism)}")
-        schema = parts["schema"]
-        facts = PublicFacts(parts["release"].n, schema.domain, parts["ledger"].budget, schema.names)
-        parts |= {"mechanism": mechanism, "made_by": None, "design": replace(mechanism.plan(facts), schema=schema)}
-    return Synthesis(**parts)
+        parts |= {"mechanism": mechanism, "made_by": None}
+    made = Synthesis(**parts)
+    if mechanism is not None and made.planned_by(mechanism) is None:
+        raise InputError(f"{type(mechanism).__name__} did not make this release: with its options it would charge "
+                         "something else than the file's ledger says")
+    return made

@@ -1,4 +1,4 @@
-"""One run: what a design selects is charged, drawn and released; the only room beside mechanisms that has the release.
+"""One run: the measurements of a design are charged, drawn and released. Only this module and mechanisms use a session.
 
 :mod:`trigmech.synthesis` gives it a table, :mod:`trigmech.parts` the sums of several.
 """
@@ -50,7 +50,7 @@ def measured(private: TableSource, schema: Schema, planned: Design, rng: np.rand
 
 
 def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[str, Any]:
-    """Return what must be the same for a run to go on; public."""
+    """Return the facts that must be the same for a run to go on; public."""
     mechanism = f"{type(planned.mechanism).__module__}.{type(planned.mechanism).__qualname__}"
     return {"n": planned.n, "ledger": file.identity if file else None,
             "schema": rounds_file.fingerprint(schema.to_dict()),
@@ -86,6 +86,9 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
                 "simulated" if account.simulated else "hardened")
     released = mechanism.run(rows, replace(planned, schema=schema), session, public_rng)
+    if released.columns:
+        logger.info("released %d columns, %d intervals closer", len(released.columns), len(released.closer))
+        logger.info("drawn: %d tables of two columns, %d of more", len(released.tables), len(released.triples))
     return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned)
 
 

@@ -191,13 +191,13 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     chosen = _reconstructing(moments, mechanism)
     rng = rng or np.random.default_rng()
     release: Any = moments.release.described(moments.schema)
-    fit = chosen.reconstruct(release, moments.design or _planned_again(moments, chosen), rng)
+    fit = chosen.reconstruct(release, moments.design or (moments.planned_by(chosen) if chosen.by_design else None), rng)
     fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
     made = Synthesis(moments.release, moments.ledger, moments.schema, moments.library, moments.categorical,
                      moments.versions, design=moments.design, mechanism=moments.mechanism,
-                     made_by=moments.made_by, fit=replace(fit, rows=fit.rows or moments.n))
+                     made_by=moments.made_by, budget=moments.budget, fit=replace(fit, rows=fit.rows or moments.n))
     _warn(made.warnings)
     return made
 
@@ -310,19 +310,6 @@ def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
     warnings.warn(f"the file does not hold the mechanism that measured these numbers, so the default options of "
                   f"{type(chosen).__name__} make the points; give mechanism=... to choose others", stacklevel=3)
     return chosen
-
-
-def _planned_again(moments: NoisyMoments, mechanism: Mechanism) -> Design | None:
-    """Return the design of a loaded release if its mechanism needs it, and its cost is the charged one."""
-    if not mechanism.by_design or moments.design is not None:
-        return None
-    schema, ledger = moments.schema, moments.ledger
-    made = replace(mechanism.plan(PublicFacts(moments.n, schema.domain, ledger.budget, schema.names)), schema=schema)
-    # The file does not state which part of the budget private bounds had. A scale that depends on released numbers is
-    # planned as its floor.
-    charged = tuple(charge if charge.floor is None else replace(charge, scale=charge.floor)
-                    for charge in ledger.charges)
-    return made if made.charges == charged else None
 
 
 def _check(schema: Any, budget: Any) -> None:

@@ -18,7 +18,7 @@ from trigmech.errors import InputError, shown
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Measured
-from trigmech.planning.design import Round, strength_of, vector_charge
+from trigmech.planning.design import Regime, Round
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
@@ -213,12 +213,12 @@ def _planned(release: Any, criteria: Any, budget: Any) -> tuple[tuple[Criterion,
     if not isinstance(budget, Budget):
         raise InputError(f"budget must be a Budget such as Budget(0.1), not {shown(budget)}")
     asked = load_criteria(criteria) if isinstance(criteria, str | Path) else checked(criteria)
-    questions, gaussian = Questions(release.schema, release.distribution), budget.delta > 0
+    questions, regime = Questions(release.schema, release.distribution), Regime.of(budget)
     queries = [questions.query(each) for each in asked]
-    norm = "L2" if gaussian else "L1"
-    even = [Measurement(query, each.share / query.diameter(norm)) for each, query in zip(asked, queries, strict=True)]
-    planned = scaled(even, norm, release.n)
-    charge = vector_charge("acceptance test", gaussian, ROUNDED_UP / release.n, strength_of(budget), PROOF)
+    even = [Measurement(query, each.share / query.diameter(regime.norm))
+            for each, query in zip(asked, queries, strict=True)]
+    planned = scaled(even, regime.norm, release.n)
+    charge = regime.charge("acceptance test", ROUNDED_UP / release.n, PROOF)
     for each in _decided(asked, planned, charge, release.n, budget, None).verdicts:
         if not each.margin < each.criterion.limit:
             raise InputError(

@@ -15,7 +15,7 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.queries.base import Query
-from trigmech.queries.distances import Distance, Moment, Share
+from trigmech.queries.distances import Distance, Moment, RowShare
 from trigmech.queries.joint import Marginal
 from trigmech.schema.encoding import decoded_number, place_of
 from trigmech.schema.schema import Schema
@@ -40,11 +40,7 @@ class Rules:
 class Questions:
     """The queries about a release.
 
-    Parameters
-    ----------
-    schema : Schema
-    distribution : Distribution
-        The released one.
+    distribution: The released one.
     """
 
     def __init__(self, schema: Schema, distribution: Distribution) -> None:
@@ -66,7 +62,7 @@ class Questions:
         if criterion.measure == "broken rules":
             if not self._schema.constraints:
                 raise InputError("'broken rules' needs a schema with constraints, and the release's schema has none")
-            return Share(tuple(columns), Rules(self._schema))
+            return RowShare(tuple(columns), Rules(self._schema))
         if criterion.measure in ("ks", "correlation"):
             for name, j in zip(criterion.columns, columns, strict=True):
                 if self._whole[j].value is None:

@@ -103,7 +103,7 @@ def distribution_difference(true: NDArray[np.float64], made: NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What a distribution gets wrong of a table; private.
+    """The errors of a distribution, compared with a table; private.
 
     For each family an evaluation; for each number (numbers,) the largest difference between the distribution functions;
     for each group (g,) the total variation between the frequencies, see :func:`total_variations`.

@@ -1,4 +1,4 @@
-"""What a release says about its own errors, in numbers: for each column, each pair and each correlation. Public.
+"""The causes of a release's errors, in numbers: for each column, each pair and each correlation. Public.
 
 Each number has the size of one cause of error: noise, cells that are coarser than the compared ones, and the chance of
 few rows. :mod:`trigmech.evaluation.forecast` adds them with weights that were found by experiment.
@@ -74,21 +74,12 @@ class Causes:
 def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compared: int) -> Causes:
     """Return the sizes of the causes of errors of a release.
 
-    Parameters
-    ----------
-    release : Release
-        Of columns and tables.
-    coding : Coding
-        Made of synthetic rows.
-    rows : Side
-        Synthetic rows.
-    points : ndarray (m, D)
-        The same rows as points of the cube.
-    compared : int
-        How many rows will be compared with as many true ones.
+    release: Of columns and tables.
+    coding: Made of synthetic rows.
+    rows: Synthetic rows.
+    points (m, D): The same rows as points of the cube.
+    compared: How many rows will be compared with as many true ones.
 
-    Notes
-    -----
     Privacy: post-processing. Random numbers have a fixed seed. Cost: pairs times rows, and a shrinkage of each table.
     """
     rng = np.random.default_rng(SEED)
@@ -164,10 +155,8 @@ def _of_correlations(release: Release, held: dict[tuple[int, int], Pair], coding
     numbers = [j for j, column in enumerate(coding.columns) if column.kind != "categorical"]
     places = list(itertools.combinations(numbers, 2))
     codes = all_codes([column.partition for column in release.columns], points)
-    products = release.products
-    ranked = math.inf if products is None or products.query.contrasted else 2.0 * products.deviation
-    if release.directions is not None:
-        ranked = release.directions.deviation * len(release.columns)
+    ranked = min((each.deviation * each.query.correlation_noise for each in release.known
+                  if math.isfinite(each.query.correlation_noise)), default=math.inf)
     standard = {j: _standardised(rows.values[:, j]) for j in numbers}
     found = []
     for j, h in places:

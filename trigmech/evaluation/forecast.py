@@ -157,7 +157,7 @@ class Forecast:
                        limit.light(limit.best + sign * margin * error, usual), about)
 
     def sentences(self, n: int) -> list[str]:
-        """Return three lines: what a table of n rows is good for, for which groups, and how many relations were seen.
+        """Return three lines: the uses of a table of n rows, the sizes of groups, and the number of visible relations.
         """
         measures = self.measures()
         columns, pairs = self.lights_of_columns(), list(self.lights_of_pairs().values())

@@ -34,14 +34,9 @@ FEWEST = 20
 class Attack:
     """The result of a membership attack; private.
 
-    Parameters
-    ----------
-    auc : float
-        From 0 to 1; 0.5 if the attacker can only guess.
-    low, high : float
-        Its interval of 95 %, from 0 to 1.
-    members, others : int
-        How many rows of the table and of other people were scored.
+    auc: From 0 to 1; 0.5 if the attacker can only guess.
+    low, high: Its interval of 95 %, from 0 to 1.
+    members, others: How many rows of the table and of other people were scored.
     """
 
     auc: float
@@ -65,19 +60,11 @@ class Attack:
 def attacked(made: Array, members: Array, others: Array, rng: np.random.Generator) -> Attack:
     """Return how well distances to synthetic rows tell members of the table from other people; private.
 
-    Parameters
-    ----------
-    made : ndarray (m, D)
-        Synthetic rows in the cube.
-    members : ndarray (n, D), private
-        Rows of the table. At least 20.
-    others : ndarray (k, D), private
-        Rows of other people of the same population, who are not in the table. At least 20.
-    rng : numpy.random.Generator
-        Draws rows, if there are more than 2,000 on a side or 20,000 synthetic ones.
+    made (m, D): Synthetic rows in the cube.
+    members (n, D), private: Rows of the table. At least 20.
+    others (k, D), private: Rows of other people of the same population, who are not in the table. At least 20.
+    rng: Draws rows, if there are more than 2,000 on a side or 20,000 synthetic ones.
 
-    Notes
-    -----
     Privacy: NONE. Cost: at most 4,000 times 20,000 distances, some seconds.
     """
     from sklearn.neighbors import NearestNeighbors

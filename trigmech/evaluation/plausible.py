@@ -20,7 +20,7 @@ from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail, Histogram, Ranges
+from trigmech.queries.one_way import Detail, Histogram, PrefixSums
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.dependence import centred, shrunk_products, shrunk_table
@@ -44,13 +44,6 @@ RIDGE = 1e-3
 class PlausibleTables:
     """Draws tables as the private one may be.
 
-    Parameters
-    ----------
-    release : Release
-    rng : numpy.random.Generator
-
-    Notes
-    -----
     Privacy: post-processing. Cost: five shrunken versions of each table and product once; a fit for each draw.
     """
 
@@ -124,7 +117,7 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Histogram] | None
         return replace(column, mass=mass)
     held, rest = mass[:k], float(mass[k:].sum())
     below = np.cumsum(mass[k:])
-    if isinstance(look.query, Ranges):
+    if isinstance(look.query, PrefixSums):
         # Each prefix sum is known as well as the noise allows, the single frequencies are not.
         held = np.clip(again.means[:k], 0.0, 1.0)
         held /= max(1.0, float(held.sum()))

@@ -18,12 +18,11 @@ from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.measurement.released import Release
+from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
 
 Array = NDArray[np.float64]
-# Called with the name of a step, the finished amount and the total.
-Progress = Callable[[str, int, int], None]
 
 # Nothing private is behind these random numbers: the same for all releases, so bars can be repeated.
 SEED = 2014
@@ -38,21 +37,14 @@ FACTOR, FACTOR_OF_WORKLOADS = 1.15, 1.05
 class Resamples:
     """Plausible tables and the fits of their own releases, made at the first call and kept.
 
-    Parameters
-    ----------
-    release : Release
-        With its schema.
-    points : ndarray (m, D)
-        The fit's.
-    design : Design, optional
-        By which the release was made; needed for mechanisms of somebody's own.
+    release: With its schema.
+    points (m, D): The fit's.
+    design: The design of the release, with its schema.
 
-    Notes
-    -----
     Privacy: post-processing of public numbers. Cost: 32 fits of some thousand rows, on all threads.
     """
 
-    def __init__(self, release: Release, points: Array, design: Design | None = None) -> None:
+    def __init__(self, release: Release, points: Array, design: Design) -> None:
         self._release, self._points, self._design = release, points, design
         self._made: list[tuple[Array, list[Array]]] = []
 
@@ -63,10 +55,8 @@ class Resamples:
         ``answer`` maps points (m, D) of the cube to numbers in an array of any shape. With ``parts`` the last of two
         axes are parts, whose worst errors are bounded one by one.
 
-        Raises
-        ------
-        InputError
-            If the level is no probability, or the values are no finite numbers in an array of one shape.
+        Raises an InputError if the level is no probability, or the values are no finite numbers in an array of one
+        shape.
         """
         if not 0.0 < level < 1.0:
             raise InputError(f"level must be between 0 and 1, not {shown(level)}")
@@ -90,7 +80,7 @@ class Resamples:
 
             def one(start: int, stop: int) -> tuple[Array, list[Array]]:
                 table = plausible.draw(self._rows, rngs[start])
-                return table, [rehearsed(self._release, table, rngs[start], self._design) for _ in range(RELEASES)]
+                return table, [rehearsed(self._design, table, rngs[start]) for _ in range(RELEASES)]
 
             made = []
             for each in in_order(one, TABLES, 1):

@@ -24,15 +24,10 @@ LARGEST = 1e100
 class Side:
     """One table; the true one is private.
 
-    Parameters
-    ----------
-    values : ndarray (n, d)
-        Numbers, days or seconds since 1970, or the places of categories; NaN where missing.
-    cells : ndarray (n, d) of int
-        The cell of each value, from 0; the last cell of a column holds missing values.
-    outcomes : ndarray (n, d)
-        The numbers that are averaged in groups and predicted, in standard deviations of the true table: the number, or
-        for categories the indicator of the most frequent one; NaN where missing.
+    values (n, d): Numbers, days or seconds since 1970, or the places of categories; NaN where missing.
+    cells (n, d) of int: The cell of each value, from 0; the last cell of a column holds missing values.
+    outcomes (n, d): The numbers that are averaged in groups and predicted, in standard deviations of the true table:
+      the number, or for categories the indicator of the most frequent one; NaN where missing.
     """
 
     values: Array

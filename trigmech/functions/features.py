@@ -225,10 +225,7 @@ def lattice_sums(functions: FunctionSet, rows: Array) -> Array:
     mended row by row (clipped, and 0 if they are not numbers), so that no row can move a sum further than two
     values are apart.
 
-    Raises
-    ------
-    InputError
-        If the values are not (n, K) numbers.
+    Raises an InputError if the values are not (n, K) numbers.
     """
     if isinstance(functions, Features | ChebyshevBasis):
         return functions.lattice_sums(rows)

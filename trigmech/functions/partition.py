@@ -21,16 +21,12 @@ Codes = NDArray[np.int32]
 class Partition:
     """Finitely many positions of one column: one for each indicator, then one for each interval of its number.
 
-    Parameters
-    ----------
-    indicators : tuple of int
-        Coordinates.
-    value : int or None
-        The coordinate of the number; None for categories.
-    edges : ndarray (c + 1,)
-        The edges of the intervals [e_0, e_1), ..., [e_(c-1), e_c], ascending from -1 to 1; empty for categories.
-    levels : ndarray (l,), optional
-        The values that the number can have, ascending, at least one in each interval; None if it is continuous.
+    indicators: Coordinates.
+    value: The coordinate of the number; None for categories.
+    edges (c + 1,): The edges of the intervals [e_0, e_1), ..., [e_(c-1), e_c], ascending from -1 to 1; empty for
+      categories.
+    levels (l,): The values that the number can have, ascending, at least one in each interval; None if it is
+      continuous.
     """
 
     indicators: tuple[int, ...]
@@ -72,12 +68,9 @@ class Partition:
     def place(self, codes: NDArray, fraction: Array, out: Array) -> None:
         """Write the rows' positions to their coordinates in ``out`` (m, D), which is 0 there.
 
-        Parameters
-        ----------
-        codes : ndarray (m,) of int
-        fraction : ndarray (m,)
-            Where in its interval, or among the levels there, a number lies: at least 0 and below 1.
-        out : ndarray (m, D)
+        codes (m,) of int
+        fraction (m,): Where in its interval, or among the levels there, a number lies: at least 0 and below 1.
+        out (m, D)
         """
         k = len(self.indicators)
         held = np.flatnonzero(codes < k)

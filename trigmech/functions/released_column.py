@@ -18,14 +18,9 @@ MOST_SCORE, LEAST_HELD = 8.0, 1e-12
 class ReleasedColumn:
     """The released distribution of one column. Public.
 
-    Parameters
-    ----------
-    partition : Partition
-        Its positions.
-    mass : ndarray (size,)
-        Their probabilities.
-    deviation : float
-        The standard deviation of the noise in one frequency.
+    partition: Its positions.
+    mass (size,): Their probabilities.
+    deviation: The standard deviation of the noise in one frequency.
     """
 
     partition: Partition

@@ -15,17 +15,18 @@ from trigmech._parallel import in_order
 from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.inference.imputations import Imputations, Progress
+from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import Posterior, rows_looked_at
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
+from trigmech.measurement.rows import Progress
+from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.rows import RowObjective, independent_rows
 from trigmech.reconstruction.tables import LEAST, Targets
-from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -43,7 +44,7 @@ BINS = 16
 RAKED, RATIO = 3, (0.5, 2.0)
 
 
-def imputed(release: Release, points: Array, schema: Schema, count: int, population: bool, rng: np.random.Generator,
+def imputed(release: Release, points: Array, design: Design, count: int, population: bool, rng: np.random.Generator,
             progress: Progress | None = None) -> Imputations:
     """Return imputations of a release of tables.
 
@@ -52,7 +53,8 @@ def imputed(release: Release, points: Array, schema: Schema, count: int, populat
     release : Release
     points : ndarray (m, D)
         Rows that were fitted to it.
-    schema : Schema
+    design : Design
+        Its design, with its schema.
     count : int
         How many tables, at least 2.
     population : bool
@@ -65,11 +67,12 @@ def imputed(release: Release, points: Array, schema: Schema, count: int, populat
     Privacy: post-processing. Cost: a fit of the release of some thousand rows for each table, on all threads.
     """
     check_integers(2, m=count)
+    schema = design.schema_given
     release = release.described(schema)
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release)
     points = rows_looked_at(release, points, rng)
-    posterior = Posterior(release, points, rehearsed_white(release, points, rng))
+    posterior = Posterior(release, points, rehearsed_white(release, points, design, rng))
     drawn = posterior.drawn(count, rng, population)
     fits = _Fits(release, constrained, posterior, drawn)
     half = int(np.clip(release.n // 2, FEWEST, MOST))
@@ -89,17 +92,18 @@ def imputed(release: Release, points: Array, schema: Schema, count: int, populat
                        measured)
 
 
-def weighted(release: Release, points: Array, schema: Schema, rng: np.random.Generator) -> WeightedTable:
+def weighted(release: Release, points: Array, design: Design, rng: np.random.Generator) -> WeightedTable:
     """Return the fitted rows with the weights that the release tells; parameters as for :func:`imputed`."""
+    schema = design.schema_given
     release = ConstrainedRows(schema, release.columns, release.closer).of(release.described(schema))
     points = rows_looked_at(release, points, rng)
-    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, points, rng)))
+    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, points, design, rng)))
 
 
-def rehearsed_white(release: Release, points: Array, rng: np.random.Generator) -> float:
+def rehearsed_white(release: Release, points: Array, design: Design, rng: np.random.Generator) -> float:
     """Return the variance of a function of mean square 1 that is not smooth, as a rehearsal shows it."""
     chosen = points[rng.choice(len(points), min(len(points), 2 * MOST), replace=False)]
-    again = rehearsed(release, chosen, rng)
+    again = rehearsed(design, chosen, rng)
     found = []
     for table in release.tables:
         mine, theirs = table.query.means(chosen), table.query.means(again)

@@ -23,7 +23,6 @@ from trigmech.schema.schema import Schema
 from trigmech.storage import archive
 
 Array = NDArray[np.float64]
-Progress = Callable[[str, int, int], None]
 
 # The name of the format of files.
 KIND = "trigmech imputations"

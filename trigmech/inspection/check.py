@@ -166,7 +166,7 @@ class Look:
                 rule.broken.add(~rule.constraint.holds(values) & ~strange, lines)
 
     def _compare(self, read: Mapping[str, Judged], lines: Lines) -> None:
-        """Count where a derived column is not what its formula gives, but for rounding."""
+        """Count the rows whose derived column differs from its formula by more than rounding."""
         if not self._derived:
             return
         wanted = self._declared.completion.known({name: values for name, (values, _) in read.items()

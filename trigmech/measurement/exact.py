@@ -27,27 +27,21 @@ Array = NDArray[np.float64]
 def exact_sums(rows: PrivateRows, queries: Sequence[Query]) -> list[Array]:
     """Return the exact sums of each query over the persons, in its shape; private.
 
-    Parameters
-    ----------
-    rows : PrivateRows, private
-    queries : sequence of Query
-        Histograms and contingency tables are counted. Products of scores are summed as whole numbers. All other
-        queries are evaluated, and their values are rounded to the lattice of functions. A query that is
-        computed from parts has the sums of its parts.
+    rows, private
+    queries: Histograms and contingency tables are counted. Products of scores are summed as whole numbers. All other
+      queries are evaluated, and their values are rounded to the lattice of functions. A query that is computed from
+      parts has the sums of its parts.
 
-    Raises
-    ------
-    InputError
-        If the rows leave their domain, or their number differs from the stated one.
+    Raises an InputError if the rows leave their domain, or their number differs from the stated one.
     """
-    asked = Asked(tuple(each for query in queries for each in query.parts or (query,)))
+    asked = QueryStatistic(tuple(each for query in queries for each in query.parts or (query,)))
     found = iter(asked.parted(rows.sums(asked.statistic)))
     return [np.concatenate([next(found).ravel() for _ in query.parts]) if query.parts else next(found)
             for query in queries]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class QueryStatistic:
     """The statistic that holds the sums of some queries. Queries of one kind are summed together."""
 
     queries: tuple[Query, ...]

@@ -23,18 +23,11 @@ Array = NDArray[np.float64]
 class PrivateMoments:
     """Sums over persons. They are never shown or saved; only the release boundary may read them.
 
-    Parameters
-    ----------
-    n : int
-        Number of persons; public.
-    basis_sum : ndarray (K,), private
-        Sum of each basis function over the (discretised) rows.
-    first : ndarray (d,), private
-        Sum of the rows, without rounding to a grid; empty unless requested.
-    second : ndarray (d, d), private
-        Sum of x x^T over these rows; empty unless requested.
-    functions : FunctionSet
-        The functions that were summed; public.
+    n: Number of persons; public.
+    basis_sum (K,), private: Sum of each basis function over the (discretised) rows.
+    first (d,), private: Sum of the rows, without rounding to a grid; empty unless requested.
+    second (d, d), private: Sum of x x^T over these rows; empty unless requested.
+    functions: The functions that were summed; public.
     """
 
     n: int
@@ -51,13 +44,9 @@ class PrivateMoments:
 class FunctionSums:
     """The sums of functions. The value of each row is rounded to the lattice of multiples of 2^-40.
 
-    Parameters
-    ----------
-    functions : FunctionSet
-    grid : int, optional
-        Round the points to A^d with this N before the functions are evaluated, as the thesis does.
-    covariance : bool
-        Also sum the Chebyshev products of degree at most 2, without rounding to a grid. They determine x and x x^T.
+    grid: Round the points to A^d with this N before the functions are evaluated, as the thesis does.
+    covariance: Also sum the Chebyshev products of degree at most 2, without rounding to a grid. They determine x and x
+      x^T.
     """
 
     functions: FunctionSet
@@ -77,8 +66,6 @@ class FunctionSums:
     def add(self, chunk: Chunk, total: Total) -> None:
         """Add the sums over the persons of a chunk.
 
-        Notes
-        -----
         Cost: K multiplications and additions for each row, and d^2/2 more for the covariance. Memory does not grow with
         n.
         """

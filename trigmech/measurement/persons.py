@@ -78,10 +78,7 @@ def read_by(schema: Schema | PersonAlone) -> Any:
 def chunk_of(table: Any, schema: Schema, raw: bool = False) -> Chunk:
     """Return a table with all rows of its persons as a chunk, which the schema maps to points unless it is ``raw``.
 
-    Raises
-    ------
-    InputError
-        If the table lacks the column of persons, or this column has a missing value.
+    Raises an InputError if the table lacks the column of persons, or this column has a missing value.
     """
     mapped = None if raw else schema
     if schema.person is None:

@@ -55,16 +55,10 @@ _PROOF = "private-bounds"
 class CellCounts:
     """The number of persons with a value in each cell of some columns. A value outside counts for the nearest cell.
 
-    Parameters
-    ----------
-    names : tuple of str
-        The names of all columns, because an array identifies its columns by their places only.
-    places : tuple of int
-        The places of the columns with private bounds.
-    special : tuple of tuple of float
-        The special values of each column, which are in no cell.
-    edges : tuple of ndarray (c + 1,)
-        The edges of each column's cells.
+    names: The names of all columns, because an array identifies its columns by their places only.
+    places: The places of the columns with private bounds.
+    special: The special values of each column, which are in no cell.
+    edges (c + 1,): The edges of each column's cells.
     """
 
     names: tuple[str, ...]
@@ -155,12 +149,8 @@ def rest_of(budget: Budget, share: float) -> Budget:
     The rest has the same delta and a smaller epsilon. If delta alone pays for the rest, the rest has the same epsilon
     and a smaller delta.
 
-    Raises
-    ------
-    InputError
-        If the fraction is not between 0 and 1.
-    BudgetError
-        If epsilon or the rest is too small for Gaussian noise.
+    Raises an InputError if the fraction is not between 0 and 1.
+    Raises a BudgetError if epsilon or the rest is too small for Gaussian noise.
     """
     if not (isinstance(share, Real) and 0.0 < share < 1.0):
         raise InputError(f"the share for private bounds must be between 0 and 1, not {shown(share)}")

@@ -109,17 +109,11 @@ def persons_of(file: TableFile | ParquetFiles, schema: Schema) -> int:
 class PrivateTable:
     """A table that is checked against its schema and can be read several times.
 
-    Parameters
-    ----------
-    table : dataframe, array_like (n, d), path, TableFile or ParquetFiles, private
-        A lazy table, or one that can be read only once, is read into memory. A file is read in chunks; if the schema
-        has a column of persons, :class:`trigmech.measurement.persons.Buckets` groups its rows.
-    schema : Schema
-        Its private bounds and categories may be unknown yet. Then only the rest of the table is checked.
-    progress : callable, optional
-        Called with public facts only.
-    least : int
-        The smallest accepted number of persons.
+    table (n, d), private: A lazy table, or one that can be read only once, is read into memory. A file is read in
+      chunks; if the schema has a column of persons, :class:`trigmech.measurement.persons.Buckets` groups its rows.
+    schema: Its private bounds and categories may be unknown yet. Then only the rest of the table is checked.
+    progress: Called with public facts only.
+    least: The smallest accepted number of persons.
 
     Attributes
     ----------
@@ -130,11 +124,8 @@ class PrivateTable:
     categorical : tuple of str
         The categorical columns that the dataframe holds in a categorical type; public.
 
-    Raises
-    ------
-    InputError
-        If the table does not fit the schema, or has fewer than ``least`` persons. A file is read for this check only if
-        the schema has private bounds or categories.
+    Raises an InputError if the table does not fit the schema, or has fewer than ``least`` persons. A file is read for
+    this check only if the schema has private bounds or categories.
     """
 
     def __init__(self, table: Any, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:

@@ -21,13 +21,13 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import cells_of
-from trigmech.planning.design import UPWARD, strength_of, vector_charge
+from trigmech.planning.design import UPWARD, Agenda, Regime
 from trigmech.planning.tables import MOST_ENTRIES
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram, Ranges
+from trigmech.queries.one_way import Detail, Histogram, PrefixSums
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
@@ -76,8 +76,6 @@ class AdaptiveDesign:
     ----------
     n : int
     domain : Domain
-    gaussian : bool
-        Whether measured queries get Gaussian noise; else Laplace noise.
     steps : tuple of Measure or Select
         The mechanism's rounds.
     charges : tuple of Charge
@@ -88,7 +86,6 @@ class AdaptiveDesign:
 
     n: int
     domain: Domain
-    gaussian: bool
     steps: tuple[Measure | Select, ...]
     charges: tuple[Charge, ...]
     first: tuple[Measurement[Query], ...]
@@ -128,7 +125,7 @@ class SoFar:
         j = self._place(column)
         whole = columns_of(self.facts.domain)[j]
         partition = whole if whole.value is None else whole.cut(even_edges(whole.levels, intervals))
-        return (Ranges if self.facts.budget.delta > 0 else Histogram)(j, partition)
+        return (PrefixSums if self.facts.budget.delta > 0 else Histogram)(j, partition)
 
     def marginal(self, *columns: str | int, cells: int = CELLS) -> Marginal:
         """Return the query of the table of some columns, with about this many cells for each column.
@@ -150,7 +147,7 @@ class SoFar:
         return Functions.of(features, self.facts.domain, weights=weights)
 
     def predicted(self, query: Query) -> Array:
-        """Return what the means of a table are if its columns, as they were released, are independent."""
+        """Return the means that a table has if its columns, as they were released, are independent."""
         if not isinstance(query, Marginal):
             raise InputError(f"a Select round can choose tables of columns (marginal) only, not {query.kind}")
         own = [np.bincount(cells, weights=self.columns[j].mass)
@@ -231,7 +228,7 @@ class AdaptiveMechanism(Mechanism):
         # Choices are pure: their epsilon is added to that of all noise.
         pure = sum(each.share for each in choosing)
         rest = Budget(budget.epsilon * (1.0 - pure), budget.delta) if pure else budget
-        gaussian, left = budget.delta > 0, max(1.0 - pure, sum(shares) - pure)
+        regime, left = Regime.of(rest), max(1.0 - pure, sum(shares) - pure)
         sensitivity = ROUNDED_UP / facts.n
         charges = []
         for k, each in enumerate(rounds):
@@ -241,13 +238,17 @@ class AdaptiveMechanism(Mechanism):
                                       moved * each.count / (budget.epsilon * each.share) * UPWARD, moved, "Linf",
                                       each.count, PROOF))
             else:
-                charges.append(vector_charge(f"round {k + 1}", gaussian, sensitivity,
-                                             strength_of(rest, each.share / left), PROOF))
+                charges.append(regime.charge(f"round {k + 1}", sensitivity, PROOF, each.share / left))
         asked = self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
         noise = charges[0].deviation(sum(each.query.size for each in asked))
         first = tuple(replace(each, noise=noise) for each in asked) if isinstance(rounds[0], Measure) else ()
-        return Design(self, facts, AdaptiveDesign(facts.n, facts.domain, gaussian, rounds, tuple(charges), first),
+        return Design(self, facts, AdaptiveDesign(facts.n, facts.domain, rounds, tuple(charges), first),
                       tuple(charges))
+
+    def agenda(self, design: Design) -> Agenda:
+        """Return the first round's measurements; the queries of later rounds are not known before."""
+        measured: AdaptiveDesign = design.measured
+        return Agenda(measured.first, str(measured), "in the first round")
 
     def passes(self, design: Design) -> int:
         """Return how many rounds there are."""
@@ -295,7 +296,7 @@ class AdaptiveMechanism(Mechanism):
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
-        """Return what a round asks, with weights by which its vector moves by 1/n at most."""
+        """Return the questions of a round, with weights by which its vector moves by at most 1/n."""
         asked = [each if isinstance(each, Measurement) else Measurement(each) for each in self.ask(so_far)]
         for each in asked:
             if not isinstance(each.query, Query):
@@ -306,7 +307,7 @@ class AdaptiveMechanism(Mechanism):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)
-        norm = "L2" if so_far.facts.budget.delta > 0 else "L1"
+        norm = Regime.of(so_far.facts.budget).norm
         even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
         return scaled(even, norm, so_far.facts.n)
 
@@ -314,7 +315,7 @@ class AdaptiveMechanism(Mechanism):
 def check_query_of_own(query: Query, domain: Domain) -> None:
     """Raise an InputError if a query of somebody's own does not give, at two points, what a query must.
 
-    Its values at a point must be the same whatever points stand beside it: replacing one row would else move all.
+    Its values at a point must not depend on other points. Otherwise one replaced row would move all values.
     """
     points = np.zeros((2, domain.d))
     points[1, list(domain.numbers)] = 0.5

@@ -1,7 +1,8 @@
-"""What a mechanism is: a design from public facts, a session with the release, a reconstruction."""
+"""The three steps of a mechanism: a design from public facts, a session with the release, a reconstruction."""
 
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -16,9 +17,8 @@ from trigmech.functions.features import Features, FunctionSet, bounded
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.design import UPWARD, Round, round_of
-from trigmech.privacy.accounting import gaussian_mu
-from trigmech.privacy.budget import Budget, Charge, Norm, shown_up
+from trigmech.planning.design import Agenda, Regime, Round, round_of
+from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger_lock import new_run
 from trigmech.queries.base import Measurement, sensitivity_of
 from trigmech.queries.functions import Functions
@@ -42,7 +42,7 @@ class PublicFacts:
     n : int
         Rows of the table, at least 2.
     domain : Domain
-        What the coordinates of a row are.
+        The coordinates of a row.
     budget : Budget
         That the mechanism may spend.
     names : tuple of str
@@ -215,6 +215,31 @@ class Mechanism(ABC):
     def plan(self, facts: PublicFacts) -> Design:
         """Return the design; raise an error for anything that must be refused, before anything is charged."""
 
+    def plan_again(self, facts: PublicFacts, charges: Sequence[Charge]) -> Design | None:
+        """Return the design of a release with these charges; None if this mechanism would charge something else.
+
+        Files do not hold designs, so that of a loaded release is planned again. The charges of private bounds and
+        categories come before the mechanism's.
+        """
+        made = self.plan(facts)
+        # A scale that depends on released numbers is planned as its floor.
+        charged = tuple(charge if charge.floor is None else replace(charge, scale=charge.floor)
+                        for charge in charges[-len(made.charges) :])
+        return made if made.charges == charged else None
+
+    def agenda(self, design: Design) -> Agenda:
+        """Return the known facts about the release of a design. The default is for designs with rounds of measurements.
+
+        Raises
+        ------
+        InputError
+            If the mechanism does not know its noise before the release.
+        """
+        rounds: tuple[Round, ...] | None = getattr(design.measured, "rounds", None)
+        if rounds is None:
+            raise InputError(f"{type(self).__name__} does not tell its noise before a release")
+        return Agenda(tuple(each for one in rounds for each in one.planned), str(design.measured))
+
     def passes(self, design: Design) -> int:
         """Return the largest number of questions that :meth:`run` asks, one after another."""
         return 1
@@ -267,13 +292,10 @@ class Mechanism(ABC):
                 raise InputError("custom functions need evaluation_error: the largest error of a computed value")
             check_positive(evaluation_error=evaluation_error)
             check_functions_of_own(functions, facts.domain.d, evaluation_error)
-        gaussian = self.approximate and facts.budget.delta > 0
-        norm: Norm = "L2" if gaussian else "L1"
-        query = Functions.of(functions, facts.domain, weights=w, proved={norm: diameter}, error=evaluation_error or 0.0)
-        sensitivity = sensitivity_of([Measurement(query)], norm, n, 1.0)
-        strength = gaussian_mu(facts.budget) if gaussian else facts.budget.epsilon
-        charge = Charge("moments", "gaussian" if gaussian else "laplace", sensitivity / strength * UPWARD, sensitivity,
-                        norm, 1, proof)
+        regime = Regime.of(facts.budget, self.approximate)
+        query = Functions.of(functions, facts.domain, weights=w, proved={regime.norm: diameter},
+                             error=evaluation_error or 0.0)
+        charge = regime.charge("moments", sensitivity_of([Measurement(query)], regime.norm, n, 1.0), proof)
         return Design(self, facts, Measured((round_of(query, charge),)), (charge,))
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
@@ -318,8 +340,8 @@ def check_points(count: int, d: int) -> None:
 def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> None:
     """Raise an InputError if an object does not return, at two points, what a FunctionSet of d columns does.
 
-    What is found here would else be found when the budget is spent, or never: that a point's values depend on the
-    points beside it, so that one row moves the values of all.
+    Otherwise the fault would be found after the budget is spent, or never: for example, that a point's values depend
+    on other points, so that one row moves the values of all rows.
     """
     points = np.array([np.zeros(d), np.full(d, 0.5)])
     try:

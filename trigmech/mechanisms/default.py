@@ -13,10 +13,7 @@ from trigmech.workload.tables import Marginals, Ranges
 def default_mechanism(workload: Family | Marginals | Ranges | None = None) -> Mechanism:
     """Return the mechanism for a workload: moments for smooth queries; tables for cells, ranges, or no workload.
 
-    Raises
-    ------
-    InputError
-        If the object is not a workload.
+    Raises an InputError if the object is not a workload.
     """
     if workload is None or isinstance(workload, Marginals | Ranges):
         return TableMechanism(workload=workload)

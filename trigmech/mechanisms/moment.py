@@ -1,7 +1,7 @@
 """The mechanism for tables of numbers: one weighted release of planned moments, and points fitted to it."""
 
 import logging
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
-from trigmech.planning.design import MomentDesign
+from trigmech.planning.design import Agenda, MomentDesign
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import MAX_MIXED_FUNCTIONS, plan_mixed
 from trigmech.planning.search import MAX_FUNCTIONS, plan_moments
@@ -174,6 +174,11 @@ class MomentMechanism(Mechanism):
         logger.info("design chosen: n = %d, D = %d, K = %d, degrees up to %d, in pairs up to %d", facts.n, d,
                     measured.features.K, measured.degree, measured.pair_degree)
         return Design(self, facts, measured, tuple(each.charge for each in measured.rounds))
+
+    def agenda(self, design: Design) -> Agenda:
+        """Return all measurements, and the predicted errors."""
+        measured: MomentDesign = design.measured
+        return replace(super().agenda(design), words=measured.head, predicted=measured.predicted)
 
     def most_points(self, n: int, d: int) -> int:
         """Return the largest number of points: the requested number, or the default for n rows or for a cloud."""

@@ -1,6 +1,6 @@
 """The mechanism for tables for publication: it measures columns, then their dependence, and then fits rows."""
 
-import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,15 +8,19 @@ from numpy.typing import NDArray
 
 from trigmech._validate import check_counts
 from trigmech.errors import InputError, shown
+from trigmech.functions.partition import columns_of
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import design_dependence
+from trigmech.planning.design import Agenda, Regime, Round
 from trigmech.planning.selection import select_tables
-from trigmech.planning.shares import Shares
-from trigmech.planning.tables import TableDesign, closer_looks, plan_tables
+from trigmech.planning.shares import Shares, budget_of, planned_shares, shares_of
+from trigmech.planning.tables import PROOF, TableDesign, closer_looks, plan_tables
+from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction.columns import looked_closer, released_column
@@ -27,8 +31,6 @@ from trigmech.workload.tables import Marginals, Ranges
 Array = NDArray[np.float64]
 # The importance of all tables of three columns relative to all of two; 0 if only tables of two are asked for.
 THREE_BESIDE_TWO, THREE_ASKED = 2.0 / 3.0, 2.0
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ class TableMechanism(Mechanism):
             raise InputError("give a target or a workload, not both: a target is a workload of its own")
 
     def plan(self, facts: PublicFacts) -> Design:
-        """Return what will be measured first, and all that will be charged."""
+        """Return the first measurements, and all charges."""
         name = getattr(self.workload, "crossed", None) or self.target
         if name is not None and name not in facts.names:
             role = "the target" if self.target else "the column that the workload is crossed with"
@@ -98,6 +100,28 @@ class TableMechanism(Mechanism):
         triples = THREE_BESIDE_TWO if self.workload is None else THREE_ASKED * (self.workload.k > 2)
         measured = plan_tables(facts.n, facts.domain, facts.budget, self.shares, crossed, triples)
         return Design(self, facts, measured, measured.charges)
+
+    def plan_again(self, facts: PublicFacts, charges: Sequence[Charge]) -> Design | None:
+        """Return the design with these charges. For a budget that another version divided, it is near the original."""
+        own = [charge for charge in charges if charge.proof == PROOF]
+        found = super().plan_again(facts, own)
+        if found is not None or not own:
+            return found
+        budget = budget_of(own, facts.budget)
+        regime = Regime.of(budget)
+        planned = planned_shares(facts.n, columns_of(facts.domain), regime.strength, regime.gaussian)
+        return replace(self, shares=shares_of(own, planned)).plan(replace(facts, budget=budget))
+
+    def agenda(self, design: Design) -> Agenda:
+        """Return the first round's measurements, and the second's for columns that spread evenly over their values."""
+        measured: TableDesign = design.measured
+        note = "if columns spread evenly" + "; less where columns depend on each other" * bool(measured.selected)
+        if measured.dependence is None:
+            return Agenda(measured.looks, str(measured), note)
+        even = [ReleasedColumn(own, np.full(own.size, 1.0 / own.size), look.deviation)
+                for own, look in zip(measured.partitions, measured.looks, strict=True)]
+        more = Round(design_dependence(measured, even), measured.dependence).planned
+        return Agenda((*measured.looks, *more), str(measured), note)
 
     def passes(self, design: Design) -> int:
         """Return how many rounds there are at most."""
@@ -110,23 +134,19 @@ class TableMechanism(Mechanism):
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
         """Release the columns, then tables and products by their released distributions."""
-        release = released(rows, design.measured, session)
-        logger.info("released %d columns, %d intervals closer", len(release.columns), len(release.closer))
-        logger.info("drawn: %d tables of two columns, %d of three, %d products", len(release.tables),
-                    len(release.triples), 0 if release.products is None else release.products.query.size)
-        return release
+        return released(rows, design.measured, session)
 
     def reconstruct(self, release: Release, design: Design | None,
                     rng: np.random.Generator) -> Reconstruction:
-        """Return rows that have what was released."""
+        """Return rows that agree with the released numbers."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
 
 def released(rows: PrivateRows, design: TableDesign, session: Session) -> Release:
-    """Charge and release what a design measures of the rows, round by round."""
+    """Charge and release the measurements of a design, round by round."""
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
-    looks = _looked(counts, design, session)
+    looks = _looked(counts, design, session, rows.n)
     columns = [released_column(look) for look in looks]
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
@@ -145,12 +165,11 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     return replace(release, measurements=(*release.measurements, *more), importance=design.triples)
 
 
-def _looked(counts: list[Array], design: TableDesign, session: Session) -> tuple[Measurement[Histogram], ...]:
+def _looked(counts: list[Array], design: TableDesign, session: Session,
+            n: int) -> tuple[Measurement[Histogram], ...]:
     """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
     looks: dict[int, Measurement[Histogram]] = {}
-    for charge, contrasted in ((design.look, False), (design.contrasts, True)):
-        if charge is not None:
-            held = np.flatnonzero(design.contrasted == contrasted).tolist()
-            made = session.drawn([design.looks[j] for j in held], [counts[j] for j in held], charge, design.n)
-            looks |= dict(zip(held, made, strict=True))
+    for one in design.first:
+        held = [each.query.column for each in one.asked]
+        looks |= dict(zip(held, session.drawn(one.asked, [counts[j] for j in held], one.charge, n), strict=True))
     return tuple(looks[j] for j in range(len(counts)))

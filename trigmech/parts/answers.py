@@ -50,12 +50,8 @@ class Unanswered(Exception):  # noqa: N818 - it says what happened
 class AskedTable:
     """Stands for a table that is elsewhere; see :class:`trigmech.measurement.rows.PrivateTable`.
 
-    Parameters
-    ----------
-    design : Design
-        With the history of the rounds before.
-    answer : callable, optional
-        Gives the answer to the question that is next, or raises an InputError.
+    design: With the history of the rounds before.
+    answer: Gives the answer to the question that is next, or raises an InputError.
     """
 
     library: str | None
@@ -103,14 +99,9 @@ class _AskedRows(PrivateRows):
 class Recorder:
     """What a run has released so far, read from a history or a rounds file, and written to the latter.
 
-    Parameters
-    ----------
-    history : History or None
-        The released numbers of the earlier rounds.
-    rounds : Rounds, optional
-        The rounds file; None for a simulation, and for repeating only the questions.
-    noise : Noise, optional
-        The noise of a simulation; each known draw moves it on.
+    history: The released numbers of the earlier rounds.
+    rounds: The rounds file; None for a simulation, and for repeating only the questions.
+    noise: The noise of a simulation; each known draw moves it on.
     """
 
     def __init__(self, history: History | None, rounds: Rounds | None = None, noise: Noise | None = None) -> None:

@@ -29,10 +29,7 @@ MOST_DIMENSIONS = 4
 def save(path: str | Path, design: Design) -> None:
     """Write a design to a file, whole or not at all.
 
-    Raises
-    ------
-    InputError
-        If its mechanism is not one of the package's, or the file cannot be written.
+    Raises an InputError if its mechanism is not one of the package's, or the file cannot be written.
     """
     history = design.history
     content = {"format": FORMAT, "version": version(), "n": design.n, "schema": design.schema_given.to_dict(),
@@ -48,10 +45,7 @@ def save(path: str | Path, design: Design) -> None:
 def load(path: str | Path) -> Design:
     """Return the design of a file.
 
-    Raises
-    ------
-    InputError
-        If it is no such file, of another version, or what it says does not fit together.
+    Raises an InputError if it is no such file, of another version, or what it says does not fit together.
     """
     path = Path(path)
     try:

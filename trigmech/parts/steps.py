@@ -125,19 +125,11 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
             simulated: Noise | None = None) -> NoisyMoments | Design:
     """Release what answers the question that is next: all that is released, or the design that asks the next one.
 
-    Parameters
-    ----------
-    table : AskedTable
-        With the answer.
-    design : Design
-    noise_of : callable
-        Returns the noise of a run, of which it sees what is released.
-    public_rng : numpy.random.Generator
-        Used if there is no file of rounds.
-    ledger, rounds
-        As for :func:`release_parts`.
-    simulated : Noise, optional
-        That which ``noise_of`` returns, if it is.
+    table: With the answer.
+    noise_of: Returns the noise of a run, of which it sees what is released.
+    public_rng: Used if there is no file of rounds.
+    ledger, rounds: As for :func:`release_parts`.
+    simulated: That which ``noise_of`` returns, if it is.
     """
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=simulated is not None,
                      file=opened_ledger(ledger))

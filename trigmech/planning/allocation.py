@@ -19,13 +19,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import BudgetError
 from trigmech.functions.features import Features
 from trigmech.functions.sensitivity import pair_l1_diameter, pair_l2_diameter
-from trigmech.planning.design import UPWARD, Round, round_of, vector_charge
+from trigmech.planning.design import Regime, Round, round_of
 from trigmech.planning.error_model import Selection
-from trigmech.privacy.budget import Charge
-from trigmech.privacy.noise import lattice_step
+from trigmech.privacy.budget import Law
 from trigmech.queries.functions import Functions, roundings
 
 Array = NDArray[np.float64]
@@ -40,15 +38,9 @@ _PROOF = "planned-moments"
 class Allocation(ABC):
     """How one noise distribution spends a budget on selected moments, with one weight for each entry of the selection.
 
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-    strength : float
-        mu of Gaussian noise, else epsilon.
-    selection : Selection
-    symmetric : bool
-        Whether the queries treat all columns alike.
+    n: The number of rows.
+    strength: mu of Gaussian noise, else epsilon.
+    symmetric: Whether the queries treat all columns alike.
     """
 
     n: int
@@ -91,7 +83,7 @@ class _Vector(Allocation):
     """One vector of weighted moments."""
 
     ROUNDS, GREEDY = 3, False
-    GAUSSIAN: ClassVar[bool]
+    LAW: ClassVar[Law]
     # The standard deviation of the noise, in units of its scale.
     DEVIATION: ClassVar[float]
     # The best weights are this root of the importance.
@@ -143,14 +135,14 @@ class _Vector(Allocation):
     def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
         each = np.repeat(weights, self.selection.sizes)
         sensitivity = self.diameter(weights) / self.n + self.norm(each, roundings(features, self.n))
-        charge = vector_charge("moments", self.GAUSSIAN, sensitivity, self.strength, _PROOF)
+        charge = Regime(self.LAW, self.strength).charge("moments", sensitivity, _PROOF)
         return (round_of(Functions.of(features, weights=each, proved={charge.norm: self.diameter(weights)}), charge),)
 
 
 class GaussianVector(_Vector):
     """Gaussian noise, for the L2 diameter of the weighted moments."""
 
-    GAUSSIAN, DEVIATION, ROOT = True, 1.0, 4.0
+    LAW, DEVIATION, ROOT = "gaussian", 1.0, 4.0
 
     def diameter(self, weights: Array) -> float:
         single, pair, triple, whole = self.selection.split(weights)
@@ -165,7 +157,7 @@ class GaussianVector(_Vector):
 class LaplaceVector(_Vector):
     """Laplace noise, for the L1 diameter of the weighted moments."""
 
-    GAUSSIAN, DEVIATION, ROOT = False, math.sqrt(2.0), 3.0
+    LAW, DEVIATION, ROOT = "laplace", math.sqrt(2.0), 3.0
 
     def diameter(self, weights: Array) -> float:
         single, pair, triple, whole = self.selection.split(weights)
@@ -217,11 +209,6 @@ class InfinityBlocks(Allocation):
             members = slice(first, first + K)
             first += K
             sensitivity = 2.0 / self.n + float(slack[members].max())
-            # The lattice of the noise also moves the values, by less than scale / 2^39.
-            epsilon = self.strength * float(fraction) / UPWARD - 2.0**-39
-            if not epsilon > 0:
-                raise BudgetError(f"epsilon = {self.strength} is too small for this many kinds of moments")
-            scale = sensitivity / epsilon
-            found.append(round_of(Functions.of(features, members=members), Charge(
-                name, "linf", scale, sensitivity + lattice_step(scale), "Linf", 1, _PROOF)))
+            charge = Regime("laplace", self.strength).max_charge(name, sensitivity, _PROOF, float(fraction))
+            found.append(round_of(Functions.of(features, members=members), charge))
         return tuple(found)

@@ -62,14 +62,9 @@ def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool
 def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = FEWEST_CONTRASTED) -> int:
     """Return the largest number of cells of a column with little noise in a product of contrasts.
 
-    Parameters
-    ----------
-    cells_of : callable
-        Returns the number of cells of each column, given the wanted number.
-    scale : float
-        The scale of the noise.
-    fewest : int
-        At most so many cells are accepted with any noise, unless they give too many products.
+    cells_of: Returns the number of cells of each column, given the wanted number.
+    scale: The scale of the noise.
+    fewest: At most so many cells are accepted with any noise, unless they give too many products.
     """
     for count in range(MOST_CONTRASTED, 2, -1):
         entries = products_of(cells_of(count))

@@ -29,8 +29,6 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
 
     The design must have a charge for dependence.
 
-    Notes
-    -----
     Take a table of a by b cells with noise of deviation s, whose small singular values are shrunk. The remaining error
     in total variation is about s sqrt(a b (a + b)). The sum of these errors over the tables, each times its importance,
     is least if the weights are proportional to the cube roots of importance times sqrt(a b (a + b)).

@@ -1,17 +1,20 @@
 """Designs for means of functions: rounds of measurements, with one charge for each round."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._html import html_table
+from trigmech.errors import BudgetError
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.privacy.accounting import gaussian_mu
-from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.budget import Budget, Charge, Law, Norm
+from trigmech.privacy.noise import lattice_step
 from trigmech.queries.base import Measurement
 from trigmech.queries.functions import Functions
 
@@ -39,10 +42,31 @@ class Round:
         """The standard deviation of the noise in each number of the weighted vector."""
         return self.charge.deviation(self.size)
 
+    @cached_property
+    def planned(self) -> tuple[Measurement[Any], ...]:
+        """The measurements with their noise."""
+        return tuple(replace(each, noise=self.deviation) for each in self.asked)
+
     @property
     def deviations(self) -> Array:
         """The standard deviations of the noise in all means, flat."""
-        return np.concatenate([each.query.deviations(self.deviation / each.weight) for each in self.asked])
+        return np.concatenate([each.deviations for each in self.planned])
+
+
+@dataclass(frozen=True, eq=False)
+class Agenda:
+    """The facts about a release that are known before it is made. Public.
+
+    measurements: The planned measurements with their noise, as far as their queries are known.
+    words: All planned measurements in words.
+    note: The assumption under which later rounds measure this.
+    predicted: The predicted root mean square errors of queries.
+    """
+
+    measurements: tuple[Measurement[Any], ...]
+    words: str
+    note: str = ""
+    predicted: dict[str, float] = field(default_factory=dict)
 
 
 def round_of(functions: Functions, charge: Charge) -> Round:
@@ -120,7 +144,9 @@ class MomentDesign:
             found.append((kind, a, len(own), least if least == most else f"{least} to {most}"))
         return found
 
-    def _head(self) -> str:
+    @property
+    def head(self) -> str:
+        """The functions and their noise in one line."""
         counts: dict[str, int] = {}
         for kind, _, count, _ in self._groups:
             counts[kind] = counts.get(kind, 0) + count
@@ -132,7 +158,7 @@ class MomentDesign:
                 + f") with {NOISE_NAMES[self.rounds[0].charge.law]} noise")
 
     def __str__(self) -> str:
-        lines = [self._head()]
+        lines = [self.head]
         lines += [f"  {kind:<8} highest degree {degree:>2}: noise {noise}" for kind, degree, _, noise in self._groups]
         lines.append("predicted root mean square error (and if nothing were measured):")
         lines += [f"  {label}: {error:.2g} ({self.baseline[label]:.2g})" for label, error in self.predicted.items()]
@@ -140,24 +166,56 @@ class MomentDesign:
 
     def _repr_html_(self) -> str:
         rows = [(label, f"{error:.2g}", f"{self.baseline[label]:.2g}") for label, error in self.predicted.items()]
-        return html_table(self._head(), self._groups, ("moments of", "highest degree", "number", "noise")) + html_table(
+        return html_table(self.head, self._groups, ("moments of", "highest degree", "number", "noise")) + html_table(
             "Predicted root mean square error", rows, ("queries", "error", "if nothing were measured"))
 
 
-def strength_of(budget: Budget, fraction: float = 1.0) -> float:
-    """Return the strength of the noise in one vector: mu of Gaussian noise, or epsilon if delta is 0.
+@dataclass(frozen=True)
+class Regime:
+    """The kind of noise that a budget allows, chosen here alone: Gaussian noise if delta > 0, else pure noise.
 
-    The vector gets a fraction of mu^2 or of epsilon. Mechanisms with fractions of sum 1 satisfy the budget together.
+    law: Of the noise of one vector.
+    strength: mu of Gaussian noise, or epsilon. Parts with fractions of sum 1 satisfy the budget together.
     """
-    return gaussian_mu(budget) * math.sqrt(fraction) if budget.delta > 0 else budget.epsilon * fraction
 
+    law: Law
+    strength: float
 
-def vector_charge(purpose: str, gaussian: bool, sensitivity: float, strength: float, proof: str) -> Charge:
-    """Return the charge of one vector: Gaussian noise for an L2 sensitivity, or Laplace noise for an L1 sensitivity.
+    @classmethod
+    def of(cls, budget: Budget, approximate: bool = True) -> "Regime":
+        """Return the regime of a budget; that of a mechanism which is not ``approximate`` is pure."""
+        if approximate and budget.delta > 0:
+            return cls("gaussian", gaussian_mu(budget))
+        return cls("laplace", budget.epsilon)
 
-    The sensitivity is that of the weighted means and includes rounding. See :func:`strength_of` for the strength.
-    """
-    scale = sensitivity / strength * UPWARD
-    if gaussian:
-        return Charge(purpose, "gaussian", scale, sensitivity, "L2", 1, proof)
-    return Charge(purpose, "laplace", scale, sensitivity, "L1", 1, proof)
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian."""
+        return self.law == "gaussian"
+
+    @property
+    def norm(self) -> Norm:
+        """The norm of a vector's sensitivity."""
+        return "L2" if self.gaussian else "L1"
+
+    def length(self, values: Array) -> float:
+        """Return the length of a vector in the norm."""
+        return float(np.linalg.norm(values, 2 if self.gaussian else 1))
+
+    def part(self, fraction: float) -> float:
+        """Return the strength of a fraction of mu^2, or of epsilon."""
+        return self.strength * math.sqrt(fraction) if self.gaussian else self.strength * fraction
+
+    def charge(self, purpose: str, sensitivity: float, proof: str, fraction: float = 1.0) -> Charge:
+        """Return the charge of one vector; the sensitivity is that of the weighted means, with their rounding."""
+        scale = sensitivity / self.part(fraction) * UPWARD
+        return Charge(purpose, self.law, scale, sensitivity, self.norm, 1, proof)
+
+    def max_charge(self, purpose: str, sensitivity: float, proof: str, fraction: float) -> Charge:
+        """Return the charge of one vector with noise for the max norm. The regime must be pure."""
+        # The lattice of the noise also moves the values, by less than scale / 2^39.
+        epsilon = self.part(fraction) / UPWARD - 2.0**-39
+        if not epsilon > 0.0:
+            raise BudgetError(f"{purpose}: epsilon = {self.part(fraction):.3g} is too small for l-infinity noise")
+        scale = sensitivity / epsilon
+        return Charge(purpose, "linf", scale, sensitivity + lattice_step(scale), "Linf", 1, proof)

@@ -38,15 +38,9 @@ LEAST_VARIANCE = 1e-300
 class Selection:
     """A choice of moments to measure; all d columns are treated alike.
 
-    Parameters
-    ----------
-    d : int
-    degree, pair_degree : int
-        p and q: T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns.
-    triples : bool
-        Whether x_i x_j x_k is measured for every three columns.
-    whole : tuple of int
-        The query groups whose mean query is measured.
+    degree, pair_degree: p and q: T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns.
+    triples: Whether x_i x_j x_k is measured for every three columns.
+    whole: The query groups whose mean query is measured.
     """
 
     d: int

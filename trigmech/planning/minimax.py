@@ -41,7 +41,7 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.functions.sensitivity import pair_l2_diameter
-from trigmech.planning.design import MomentDesign, Round, round_of, strength_of, vector_charge
+from trigmech.planning.design import MomentDesign, Regime, Round, round_of
 from trigmech.privacy.budget import Budget
 from trigmech.queries.functions import Functions, rounding
 
@@ -57,10 +57,8 @@ _PROOF = "minimax-moments"
 def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions: int) -> MomentDesign:
     """Return the design of the minimax mechanism for smoothness k > 0; see the module's docstring.
 
-    Raises
-    ------
-    InputError
-        If m = 1 already needs more than ``max_functions`` functions (m + 1)^d - 1. The mechanism is for few columns.
+    Raises an InputError if m = 1 already needs more than ``max_functions`` functions (m + 1)^d - 1. The mechanism is
+    for few columns.
     """
     if not smoothness > 0 or not math.isfinite(smoothness):
         raise InputError(f"smoothness must be positive and finite, not {shown(smoothness)}")
@@ -68,7 +66,7 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
         raise InputError(f"the minimax mechanism measures all moments up to a degree; with {d} columns these are at "
                          f"least {2**d - 1}, more than max_functions = {max_functions}")
     growth = float(d) if budget.delta > 0 else 1.5 * d
-    best = math.ceil(max(1.0, n * strength_of(budget)) ** (1.0 / max(growth, smoothness)))
+    best = math.ceil(max(1.0, n * Regime.of(budget).strength) ** (1.0 / max(growth, smoothness)))
     m = max(1, min(best, math.floor((max_functions + 1) ** (1.0 / d) + 1e-9) - 1))
     index = _all_moments(d, m)
     norms = np.linalg.norm(index.degrees, axis=1)
@@ -91,15 +89,13 @@ def _all_moments(d: int, m: int) -> FunctionIndex:
 
 
 def _round(features: Features, n: int, budget: Budget, weights: Array) -> Round:
-    gaussian, slack = budget.delta > 0, rounding(n, features.degree)
-    if gaussian:
+    regime, slack = Regime.of(budget), rounding(n, features.degree)
+    if regime.gaussian:
         # Functions beyond the search add the distance of any function with values in [-1, 1].
         searched = SEARCHED if features.d == 1 else 0
         squared = pair_l2_diameter(1, tuple(weights[:searched].tolist()), ())
         diameter = math.sqrt(squared + 4.0 * float(weights[searched:] @ weights[searched:]))
-        sensitivity = diameter / n + float(np.linalg.norm(weights)) * slack
     else:
         diameter = 2.0 * float(weights.sum())
-        sensitivity = 2.0 * float(weights.sum()) / n + float(weights.sum()) * slack
-    functions = Functions.of(features, weights=weights, proved={"L2" if gaussian else "L1": diameter})
-    return round_of(functions, vector_charge("moments", gaussian, sensitivity, strength_of(budget), _PROOF))
+    functions = Functions.of(features, weights=weights, proved={regime.norm: diameter})
+    return round_of(functions, regime.charge("moments", diameter / n + regime.length(weights) * slack, _PROOF))

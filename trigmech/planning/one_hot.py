@@ -42,7 +42,7 @@ from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
-from trigmech.planning.design import MomentDesign, Round, round_of, strength_of, vector_charge
+from trigmech.planning.design import MomentDesign, Regime, Round, round_of
 from trigmech.planning.search import plan_moments
 from trigmech.privacy.budget import Budget
 from trigmech.queries.functions import Functions, rounding
@@ -67,19 +67,14 @@ _PROOF = "one-hot-moments"
 
 
 @dataclass(frozen=True)
-class Marginal:
+class FunctionBlock:
     """Functions with a common weight: indicators of a group, entries of a table of two groups, or products.
 
-    Parameters
-    ----------
-    groups : tuple of int
-        One or two groups of the domain, by position.
-    size : int
-        The number of functions.
-    fraction : float
-        The fraction of the budget.
-    number, degree : int
-        The coordinate of the number and the degree of its polynomial, for products with one group's indicators.
+    groups: One or two groups of the domain, by position.
+    size: The number of functions.
+    fraction: The fraction of the budget.
+    number, degree: The coordinate of the number and the degree of its polynomial, for products with one group's
+      indicators.
     """
 
     groups: tuple[int, ...]
@@ -105,27 +100,18 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
                max_functions: int = MAX_MIXED_FUNCTIONS) -> MomentDesign:
     """Return a design for n rows with at least one group of indicators.
 
-    Parameters
-    ----------
-    workload : Family, optional
-        A workload for the numeric columns, in their order. It is required if there are such columns.
-    degree, pair_degree, triples, weighted
-        For the numbers; see :func:`trigmech.planning.search.plan_moments`.
-    max_functions : int
-        Limit of K. The largest tables are left out first.
+    workload: A workload for the numeric columns, in their order. It is required if there are such columns.
+    degree, pair_degree, triples, weighted: For the numbers; see :func:`trigmech.planning.search.plan_moments`.
+    max_functions: Limit of K. The largest tables are left out first.
 
     Returns
     -------
     MomentDesign
         Its functions use all coordinates; the functions of numbers come first.
 
-    Raises
-    ------
-    InputError
-        If there are more than ``max_functions`` or 4096 indicators, or if an option for the numbers breaks a rule.
+    Raises an InputError if there are more than ``max_functions`` or 4096 indicators, or if an option for the numbers
+    breaks a rule.
 
-    Notes
-    -----
     Privacy: public numbers only; the sensitivity is proved in the module's docstring. Cost: seconds at most.
     """
     numbers = domain.numbers
@@ -144,7 +130,7 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
     return _design(n, domain, budget, marginals, 1.0 - own, of_numbers)
 
 
-def l2_diameter(domain: Domain, marginals: list[Marginal], weights: Array) -> float:
+def l2_diameter(domain: Domain, marginals: list[FunctionBlock], weights: Array) -> float:
     """Return the bound of the module's docstring on the squared L2 sensitivity of the weighted functions' sums."""
     alone, products = np.zeros(len(domain.groups)), np.zeros(len(domain.groups))
     tables = 0.0
@@ -158,9 +144,9 @@ def l2_diameter(domain: Domain, marginals: list[Marginal], weights: Array) -> fl
     return float(np.maximum(2.0 * alone + 2.0 * products, 4.0 * products).sum()) + tables
 
 
-def _selected(n: int, domain: Domain, budget: Budget, max_functions: int) -> tuple[list[Marginal], float]:
+def _selected(n: int, domain: Domain, budget: Budget, max_functions: int) -> tuple[list[FunctionBlock], float]:
     """Return the marginals that are above the noise, and the fraction of the budget for the numbers' own moments."""
-    numbers, strength = len(domain.numbers), strength_of(budget)
+    numbers, strength = len(domain.numbers), Regime.of(budget).strength
     columns = numbers + sum(group.value is None for group in domain.groups)
     pairs = max(math.comb(columns, 2), 1)
     own = SINGLE_FRACTION * numbers / columns + (1.0 - SINGLE_FRACTION) * math.comb(numbers, 2) / pairs
@@ -174,18 +160,18 @@ def _selected(n: int, domain: Domain, budget: Budget, max_functions: int) -> tup
             return marginals, own
 
 
-def _all_marginals(domain: Domain, columns: int, of_pair: float) -> list[Marginal]:
+def _all_marginals(domain: Domain, columns: int, of_pair: float) -> list[FunctionBlock]:
     """Return all marginals that can be measured, without the numbers' own moments, with their first fractions."""
     size = [len(group.coordinates) for group in domain.groups]
     groups, entries = range(len(size)), sum(count + 1 for count in size)
     alone = SINGLE_FRACTION * max(sum(group.value is None for group in domain.groups), 1) / columns
-    return [*(Marginal((g,), size[g], alone * (size[g] + 1) / entries) for g in groups),
-            *(Marginal((g, h), size[g] * size[h], of_pair) for g, h in combinations(groups, 2)),
-            *(Marginal((g,), size[g], of_pair / len(NUMBER_DEGREES), j, degree) for g in groups
+    return [*(FunctionBlock((g,), size[g], alone * (size[g] + 1) / entries) for g in groups),
+            *(FunctionBlock((g, h), size[g] * size[h], of_pair) for g, h in combinations(groups, 2)),
+            *(FunctionBlock((g,), size[g], of_pair / len(NUMBER_DEGREES), j, degree) for g in groups
               for j in domain.numbers if j != domain.groups[g].value for degree in NUMBER_DEGREES)]
 
 
-def _worth_measuring(marginals: list[Marginal], noise: list[float], max_functions: int) -> list[Marginal]:
+def _worth_measuring(marginals: list[FunctionBlock], noise: list[float], max_functions: int) -> list[FunctionBlock]:
     """Return fewer marginals: without the worst of those below the noise, or without the largest if K is too large."""
     below = [level for marginal, level in zip(marginals, noise, strict=True)
              if marginal.optional and level > WORTH_MEASURING]
@@ -200,7 +186,7 @@ def _worth_measuring(marginals: list[Marginal], noise: list[float], max_function
     return marginals
 
 
-def _design(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], fraction: float,
+def _design(n: int, domain: Domain, budget: Budget, marginals: list[FunctionBlock], fraction: float,
             of_numbers: MomentDesign | None) -> MomentDesign:
     """Return a design that joins the numbers' own design and the marginals, which get a fraction of the budget."""
     fractions = np.array([marginal.fraction for marginal in marginals])
@@ -235,21 +221,19 @@ def _among(features: Features, domain: Domain, alone: Round) -> Round:
                                       for each in alone.asked))
 
 
-def _round(n: int, functions: Functions, budget: Budget, marginals: list[Marginal], weights: Array,
+def _round(n: int, functions: Functions, budget: Budget, marginals: list[FunctionBlock], weights: Array,
            fraction: float) -> Round:
     """Return the round of all marginals, given their weights."""
-    slack, gaussian, each = rounding(n, max(NUMBER_DEGREES) + 1), budget.delta > 0, functions.weights
-    if gaussian:
+    slack, regime = rounding(n, max(NUMBER_DEGREES) + 1), Regime.of(budget)
+    if regime.gaussian:
         diameter = math.sqrt(l2_diameter(functions.domain, marginals, weights))
-        sensitivity = diameter / n + float(np.linalg.norm(each)) * slack
     else:
         diameter = 2.0 * float(weights.sum())
-        sensitivity = diameter / n + float(each.sum()) * slack
-    charge = vector_charge("indicators", gaussian, sensitivity, strength_of(budget, fraction), _PROOF)
-    return round_of(replace(functions, proved={"L2" if gaussian else "L1": diameter}), charge)
+    charge = regime.charge("indicators", diameter / n + regime.length(functions.weights) * slack, _PROOF, fraction)
+    return round_of(replace(functions, proved={regime.norm: diameter}), charge)
 
 
-def _multi_indices(domain: Domain, marginal: Marginal) -> NDArray[np.int64]:
+def _multi_indices(domain: Domain, marginal: FunctionBlock) -> NDArray[np.int64]:
     """Return the multi-indices (size, d) of a marginal's functions."""
     factors: list[tuple[int, ...]] = [domain.groups[g].coordinates for g in marginal.groups]
     degrees = [1] * len(factors)

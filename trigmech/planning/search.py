@@ -27,7 +27,7 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.planning.allocation import Allocation, GaussianVector, InfinityBlocks, LaplaceVector
-from trigmech.planning.design import MomentDesign, strength_of
+from trigmech.planning.design import MomentDesign, Regime
 from trigmech.planning.error_model import MOST_DEGREE, MOST_PAIR_DEGREE, ErrorModel, Selection
 from trigmech.privacy.budget import Budget
 from trigmech.workload import Family, members_of
@@ -47,26 +47,14 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
                  weighted: bool = True, max_functions: int = MAX_FUNCTIONS, fraction: float = 1.0) -> MomentDesign:
     """Return the design for n rows and d columns with the least predicted error.
 
-    Parameters
-    ----------
-    workload : Family
-        The queries that the release should answer well.
-    degree, pair_degree, triples, whole_row : optional
-        Fix a part of the design in place of planning it.
-    weighted : bool
-        False: equal noise in all moments, for comparisons.
-    max_functions : int
-        Limit of K. Time and memory of the fit grow with K.
-    fraction : float
-        The fraction of the budget, above 0 and at most 1; see :func:`trigmech.planning.design.strength_of`.
+    workload: The queries that the release should answer well.
+    degree, pair_degree, triples, whole_row: Fix a part of the design in place of planning it.
+    weighted: False: equal noise in all moments, for comparisons.
+    max_functions: Limit of K. Time and memory of the fit grow with K.
+    fraction: The fraction of the budget, above 0 and at most 1; see :class:`trigmech.planning.design.Regime`.
 
-    Raises
-    ------
-    InputError
-        If a fixed part breaks a rule or needs more than ``max_functions`` functions.
+    Raises an InputError if a fixed part breaks a rule or needs more than ``max_functions`` functions.
 
-    Notes
-    -----
     Privacy: public numbers only. Cost: some hundred sensitivities take less than a second, but some seconds for degrees
     above 16 (n above 10^7).
     """
@@ -78,7 +66,8 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
                        (0,) if d == 1 else PAIR_DEGREES if pair_degree is None else (pair_degree,),
                        (False,) if d < 3 else (False, True) if triples is None else (triples,),
                        _whole_rows(model, whole_row), max_functions)
-    search = _Search(model, n, strength_of(budget, fraction), budget.delta > 0, weighted)
+    regime = Regime.of(budget)
+    search = _Search(model, n, regime.part(fraction), regime.gaussian, weighted)
     return _design(model, search.refined(search.best(choices)))
 
 

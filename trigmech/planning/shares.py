@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trigmech._validate import check_integers, is_number
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition
 from trigmech.planning.contrasted import by_levels, has_few
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.privacy_loss import gaussian_epsilon
 
 # At delta = 0, fractions of epsilon for the look and for details with little noise, and for the look with much noise.
 # Noise is little or much if the number of pairs over n epsilon is below the first or above the second number.
@@ -113,3 +115,26 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     noise /= math.sqrt(products)
     return Shares(look, CLOSER, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
                   else 1)
+
+
+def budget_of(charges: Sequence[Charge], whole: Budget) -> Budget:
+    """Return the budget that charges of Gaussian noise, or of pure noise, spend together, with the delta of another."""
+    if whole.delta > 0:
+        return Budget(gaussian_epsilon(math.hypot(*(charge.mu for charge in charges)), whole.delta), whole.delta)
+    return Budget(math.fsum(charge.pure_epsilon for charge in charges))
+
+
+def shares_of(charges: Sequence[Charge], planned: Shares) -> Shares:
+    """Return the fractions of a budget that give these charges. Fractions that charges do not show are as planned."""
+    spent: dict[str, float] = {}
+    for charge in charges:
+        purpose = charge.purpose.removesuffix(", contrasts")
+        spent[purpose] = spent.get(purpose, 0.0) + (charge.mu**2 if charge.law == "gaussian" else charge.pure_epsilon)
+    whole = math.fsum(spent.values())
+    look, closer, last = (spent.get(purpose, 0.0) / whole for purpose in ("columns", "columns, closer",
+                                                                          "selected tables"))
+    look = min(look, 1.0 - closer - LEAST_SHARE)
+    if not last:
+        return replace(planned, look=look, closer=closer, selected=0.0)
+    products = max(1.0 - last / (SELECTED * (1.0 - look - closer)), 0.0)
+    return replace(planned, look=look, closer=closer, products=products, selected=SELECTED)

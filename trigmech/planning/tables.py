@@ -69,7 +69,6 @@ from numpy.typing import NDArray
 
 from trigmech._html import html_table
 from trigmech.domain import Domain
-from trigmech.errors import BudgetError
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.functions.released_column import ReleasedColumn
@@ -82,12 +81,11 @@ from trigmech.planning.contrasted import (
     contrasts_are_sharper,
     has_few,
 )
-from trigmech.planning.design import UPWARD, strength_of
+from trigmech.planning.design import Regime, Round
 from trigmech.planning.shares import Shares, planned_shares
-from trigmech.privacy.budget import Budget, Charge, Law
-from trigmech.privacy.noise import lattice_step
+from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -128,42 +126,19 @@ class Largest(NamedTuple):
 class TableDesign:
     """The measurements of the first round, and the charges of all rounds. Public.
 
-    Parameters
-    ----------
-    n : int
-    domain : Domain
-    gaussian : bool
-        Whether the noise is Gaussian. If not, it is Laplace or l-infinity noise.
-    partitions : tuple of Partition
-        The partitions of the look.
-    contrasted : ndarray (d,) of bool
-        The columns that the look measures by contrasts.
-    weights : ndarray (d,)
-        The weights of the columns in the look.
-    look, contrasts : Charge or None
-        The charges for columns without and with contrasts; None without such columns.
-    closer, dependence : Charge or None
-        The charges for details and for dependence. None if no column can have details, or if there is one column.
-    selected : Charge or None
-        The charge for the tables of the last round; None without such a round.
-    products : float
-        The fraction of the charge for dependence (of mu^2 or epsilon) that products get.
-    scores : int
-        See :class:`Shares`.
-    crossed : tuple of int
-        Target columns; see :class:`trigmech.workload.Marginals`.
-    triples : float
-        The importance of all tables of three columns together, relative to all tables of two.
+    first: The look: one draw for all columns, or two if some of them are measured by contrasts.
+    closer, dependence: The charges for details and for dependence. None if no column can have details, or if there is
+      one column.
+    selected: The charge for the tables of the last round; None without such a round.
+    products: The fraction of the charge for dependence (of mu^2 or epsilon) that products get.
+    scores: See :class:`Shares`.
+    crossed: Target columns; see :class:`trigmech.workload.Marginals`.
+    triples: The importance of all tables of three columns together, relative to all tables of two.
     """
 
     n: int
     domain: Domain
-    gaussian: bool
-    partitions: tuple[Partition, ...]
-    contrasted: NDArray[np.bool_]
-    weights: Array
-    look: Charge | None
-    contrasts: Charge | None
+    first: tuple[Round, ...]
     closer: Charge | None
     dependence: Charge | None
     products: float
@@ -175,11 +150,19 @@ class TableDesign:
     @cached_property
     def looks(self) -> tuple[Measurement[Histogram], ...]:
         """The look's measurement of each column, without values but with its noise."""
-        kind = Ranges if self.gaussian else Histogram
-        noise = self.look_noise
-        return tuple(Measurement((Contrasts if own else kind)(j, partition), weight, None, noise[own])
-                     for j, (partition, own, weight) in enumerate(zip(
-                         self.partitions, self.contrasted.tolist(), self.weights.tolist(), strict=True)))
+        found = [each for one in self.first for each in one.planned]
+        return tuple(sorted(found, key=lambda each: each.query.column))
+
+    @cached_property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions of the look."""
+        own = {each.query.column: each.query.partition for one in self.first for each in one.asked}
+        return tuple(own[j] for j in range(len(own)))
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian. If not, it is Laplace or l-infinity noise."""
+        return self.first[0].charge.law == "gaussian"
 
     @property
     def closer_weight(self) -> float:
@@ -193,12 +176,6 @@ class TableDesign:
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
     @property
-    def look_noise(self) -> tuple[float, float]:
-        """The noise's deviation in an entry of weight 1 of the look: for columns without and with contrasts."""
-        entries = sum(self.partitions[j].size - 1 for j in np.flatnonzero(self.contrasted))
-        return self.deviation(self.look), self.deviation(self.contrasts, entries)
-
-    @property
     def look_deviations(self) -> Array:
         """The standard deviation of the noise in the look's values of each column (d,)."""
         return np.array([look.deviation for look in self.looks])
@@ -210,8 +187,8 @@ class TableDesign:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """The charges of all rounds."""
-        return tuple(charge for charge in (self.look, self.contrasts, self.closer, self.dependence, self.selected)
-                     if charge is not None)
+        later = (charge for charge in (self.closer, self.dependence, self.selected) if charge is not None)
+        return (*(one.charge for one in self.first), *later)
 
     @property
     def largest(self) -> Largest:
@@ -253,10 +230,10 @@ class TableDesign:
         numbers = [partition for partition in self.partitions if partition.value is not None]
         lines = [f"first: every column's frequencies, of {len(numbers)} numbers by up to "
                  f"{max((partition.intervals for partition in numbers), default=0)} intervals"]
-        lines += [f"  noise in a frequency {self.look_deviations[~self.contrasted].min():.2g} to "
-                  f"{self.look_deviations[~self.contrasted].max():.2g}"] if self.look is not None else []
-        lines += [f"  of {self.contrasted.sum()} columns by contrasts; noise in each "
-                  f"{self.look_deviations[self.contrasted].max():.2g}"] if self.contrasts is not None else []
+        for one in self.first:
+            noise = [each.deviation for each in one.planned]
+            lines.append(f"  noise in a frequency {min(noise):.2g} to {max(noise):.2g}" if one.charge.law != "linf" else
+                         f"  of {len(noise)} columns by contrasts; noise in each {max(noise):.2g}")
         if self.closer is not None:
             lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise "
                          f"{self.closer_deviation:.2g}")
@@ -284,61 +261,48 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     By default :func:`trigmech.planning.shares.planned_shares` gives the fractions of the budget. For ``crossed`` and
     ``triples`` see :class:`TableDesign`.
 
-    Notes
-    -----
     Privacy: public numbers only; the proofs are in the module's docstring.
     """
     columns = columns_of(domain)
-    d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
+    d, regime = len(columns), Regime.of(budget)
+    gaussian, strength = regime.gaussian, regime.strength
     shares = planned_shares(n, columns, strength, gaussian, bool(crossed)) if shares is None else shares
     least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
     closer = 0.0 if all(has_few(column, least) for column in columns) else shares.closer
     look = shares.look if d > 1 else 1.0 - closer
     contrasted, of_contrasts = (np.zeros(d, dtype=bool), 0.0) if gaussian else columns_by_contrasts(columns)
     others = d - int(contrasted.sum())
-
-    def part(share: float) -> float:
-        return strength * (math.sqrt(share) if gaussian else share)
-
-    each = n * part(look * (1.0 - of_contrasts) / max(others, 1))
+    each = n * regime.part(look * (1.0 - of_contrasts) / max(others, 1))
     partitions = tuple(by_levels(column) if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A column with a single category cannot move. It gets the weight of two categories.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
     parts = np.where(contrasted, 0.0, _look_parts(columns, gaussian))
-    parts = np.where(contrasted, 1.0, parts / max(float(np.linalg.norm(parts, 2 if gaussian else 1)), 1e-300))
+    parts = np.where(contrasted, 1.0, parts / max(regime.length(parts), 1e-300))
     weights = parts / diameters
     entries = sum(partition.size for partition in partitions)
     longest = max(partition.size for partition in partitions)
 
-    def charge(purpose: str, share: float, law: Law, rounding: float = 16.0 * UNIT) -> Charge | None:
-        return _charge(purpose, part(share), law, ROUNDED_UP / n + rounding) if share > 0.0 else None
+    def charge(purpose: str, share: float, rounding: float = 16.0 * UNIT, sharp: bool = False) -> Charge | None:
+        made = regime.max_charge if sharp else regime.charge
+        return made(purpose, ROUNDED_UP / n + rounding, PROOF, share) if share > 0.0 else None
 
-    law: Law = "gaussian" if gaussian else "laplace"
     rest = 1.0 - look - closer if d > 1 else 0.0
     sharp = not gaussian and rest > 0.0 and contrasts_are_sharper(columns, n * rest * strength)
     # A single pair needs no selection.
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
-    first = charge("columns", look * (1.0 - of_contrasts), law,
+    first = charge("columns", look * (1.0 - of_contrasts),
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
-    return TableDesign(n, domain, gaussian, partitions, contrasted, weights, first,
-                       charge("columns, contrasts", look * of_contrasts, "linf", 2.0 * UNIT * (longest + 8.0)),
-                       charge("columns, closer", closer, law),
-                       charge("dependence", rest - kept, "linf" if sharp else law),
+    asked = [Measurement((Contrasts if own else PrefixSums if gaussian else Histogram)(j, partition), weight)
+             for j, (partition, own, weight) in enumerate(zip(partitions, contrasted.tolist(), weights.tolist(),
+                                                              strict=True))]
+    second = charge("columns, contrasts", look * of_contrasts, 2.0 * UNIT * (longest + 8.0), True)
+    rounds = tuple(Round(tuple(each for each, own in zip(asked, contrasted, strict=True) if own == kind), cost)
+                   for kind, cost in ((False, first), (True, second)) if cost is not None)
+    return TableDesign(n, domain, rounds, charge("columns, closer", closer),
+                       charge("dependence", rest - kept, sharp=sharp),
                        shares.products * rest / (rest - kept) if rest else 0.0, shares.scores, tuple(crossed),
-                       charge("selected tables", kept, law), triples)
-
-
-def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Charge:
-    if law != "linf":
-        return Charge(purpose, law, sensitivity / strength * UPWARD, sensitivity, "L2" if law == "gaussian" else "L1",
-                      1, PROOF)
-    # The lattice of the noise also moves the values, by less than scale / 2^39.
-    epsilon = strength / UPWARD - 2.0**-39
-    if not epsilon > 0.0:
-        raise BudgetError(f"{purpose}: epsilon = {strength:.3g} is too small for l-infinity noise")
-    scale = sensitivity / epsilon
-    return Charge(purpose, law, scale, sensitivity + lattice_step(scale), "Linf", 1, PROOF)
+                       charge("selected tables", kept), triples)
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:

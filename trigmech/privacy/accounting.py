@@ -233,8 +233,6 @@ class NextCharge:
 def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0) -> NextCharge:
     """Return what :func:`filtered_epsilon` would still admit to a budget, in numbers of at most six digits.
 
-    Notes
-    -----
     Costs do not add up, so this is no difference of budgets. Each number was tried and is admitted, as a claim or as
     what this package charges for it. One more at the sixth digit is not, or lies outside what a release may ask for:
     epsilon from 1e-9 to 1e12, of Gaussian noise from 1e-6 to 1e7. To split a pure epsilon costs no more.

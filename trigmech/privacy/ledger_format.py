@@ -192,14 +192,9 @@ class Raised:
 class Kept:
     """Where a release was saved that could not be saved where it was asked for; it costs nothing.
 
-    Parameters
-    ----------
-    sequence, time, version, hash
-        As of a :class:`Raised`.
-    run : str
-        Whose charges paid for the release.
-    path : str
-        The path of the saved file.
+    sequence, time, version, hash: As of a :class:`Raised`.
+    run: Whose charges paid for the release.
+    path: The path of the saved file.
     """
 
     sequence: int
@@ -274,13 +269,9 @@ class State:
 def parsed(content: bytes, where: str) -> State:
     """Return the ledger of a text, which anybody may have written.
 
-    Raises
-    ------
-    InputError
-        If it is too large, or is not of this form; the message begins with ``where`` and names the field.
+    Raises an InputError if it is too large, or is not of this form; the message begins with ``where`` and names the
+    field.
 
-    Notes
-    -----
     Cost: at most seconds and some hundred megabytes, whatever the text holds.
     """
     check_size(content, where)

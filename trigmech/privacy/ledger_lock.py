@@ -18,11 +18,8 @@ from trigmech.errors import InputError, shown
 def locked(path: Path, timeout: float) -> Iterator[None]:
     """Hold the lock beside the file, which the operating system gives back when a process dies.
 
-    Raises
-    ------
-    InputError
-        If the lock cannot be had in time, the file cannot be written, or it has other names: writing replaces one name,
-        so that behind each of them the budget would be there once more.
+    Raises an InputError if the lock cannot be had in time, the file cannot be written, or it has other names: writing
+    replaces one name, so that behind each of them the budget would be there once more.
     """
     from filelock import FileLock, Timeout
 

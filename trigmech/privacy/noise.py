@@ -258,10 +258,7 @@ def lattice_step(scale: float) -> float:
     the values of two tables differ by at most D in max norm, they differ by at most D + g on the lattice. The charge is
     for the sensitivity D + g.
 
-    Raises
-    ------
-    InputError
-        If the scale is not between 1e-300 and 1e300.
+    Raises an InputError if the scale is not between 1e-300 and 1e300.
     """
     if not 1e-300 <= scale <= 1e300:
         raise InputError(f"the scale of l-infinity noise must lie between 1e-300 and 1e300, not {scale}")
@@ -274,8 +271,6 @@ def integer_linf(size: int, scale: float) -> list[int]:
     They come from OpenDP's exact sampler and the operating system's entropy, without floating-point arithmetic. The
     size K is at least 0. The scale is positive and finite, and counts as the exact rational number of the float.
 
-    Notes
-    -----
     Proof. Write a = 1 / scale. (1) Let R >= 0 have a probability proportional to (2R + 1)^K exp(-a R), and let z be
     uniform on the (2R + 1)^K integer points of the cube [-R, R]^K. Then z has a probability proportional to the sum
     over R >= max |z_i| of exp(-a R), which is exp(-a max |z_i|) / (1 - exp(-a)).

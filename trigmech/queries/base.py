@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
 
@@ -114,6 +115,16 @@ class Query(ABC):
         return 4.0 * UNIT
 
     @property
+    def tells_tables(self) -> bool:
+        """Whether the means determine tables of columns by cells, if the frequencies of the columns are known."""
+        return False
+
+    @property
+    def correlation_noise(self) -> float:
+        """The deviation of a rank correlation, for noise of deviation 1 in each mean; infinite if it tells none."""
+        return np.inf
+
+    @property
     def parts(self) -> tuple["Query", ...]:
         """The queries that this one is computed of, whose sums are then its own, one after another; () for most."""
         return ()
@@ -162,6 +173,11 @@ class Query(ABC):
             If the numbers do not describe such a query. A file is not trusted.
         """
         raise InputError(f"queries of the kind {cls.name!r} cannot be read")
+
+    @classmethod
+    def examples(cls, domain: Domain) -> Sequence[Self]:
+        """Return some queries of this kind about the columns of a domain; the tests of all queries try them."""
+        return ()
 
     def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
         """Return the same query for columns with finer positions; ``finer`` holds the partitions of all columns.

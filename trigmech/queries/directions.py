@@ -36,15 +36,9 @@ class Directions(Query):
     i < j. With normal scores of the ranks they are nearly proportional to rank correlations. All products together get
     only as much noise as one bounded function.
 
-    Parameters
-    ----------
-    partitions : tuple of Partition
-        The partitions of all columns of the schema, at least two.
-    scores : tuple of ndarray (size,) of int
-        The score of each position of each column, in units of 2^-10, between -2^16 and 2^16.
+    partitions: The partitions of all columns of the schema, at least two.
+    scores (size,) of int: The score of each position of each column, in units of 2^-10, between -2^16 and 2^16.
 
-    Notes
-    -----
     Sensitivity. Rounding towards 0 leaves |u| <= 1. For u and v of length at most 1, with ||.|| the Frobenius norm,
 
         2 sum over i < j of (u_i u_j - v_i v_j)^2 <= ||u u' - v v'||^2 = |u|^4 + |v|^4 - 2 (u . v)^2 <= 2,
@@ -68,6 +62,11 @@ class Directions(Query):
     def kind(self) -> str:
         """The kind of the query in words."""
         return "product of directions"
+
+    @property
+    def correlation_noise(self) -> float:
+        """A product is about the correlation over the number of columns."""
+        return float(len(self.partitions))
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -26,20 +26,12 @@ from trigmech.queries.joint import Marginal
 class Distance(Query):
     """A distance between the tables of some columns and those of a fixed distribution.
 
-    Parameters
-    ----------
-    tables : tuple of Marginal
-        The cells that are compared.
-    references : tuple of ndarray
-        The fixed probability of each cell, in the shape of its table.
-    ordered : bool
-        True: the largest difference of the shares of rows up to a cell, in the order of the cells (Kolmogorov and
-        Smirnov). False: half the sum of the absolute differences (total variation).
-    mean : bool
-        True: the mean over the tables. False: the largest of them.
+    tables: The cells that are compared.
+    references: The fixed probability of each cell, in the shape of its table.
+    ordered: True: the largest difference of the shares of rows up to a cell, in the order of the cells (Kolmogorov and
+      Smirnov). False: half the sum of the absolute differences (total variation).
+    mean: True: the mean over the tables. False: the largest of them.
 
-    Notes
-    -----
     Sensitivity. Let p and p' be the frequencies of two tables that differ in one of n rows, and q the fixed
     probabilities. At most 1/n of mass moves, so |p - p'| is at most 2/n in L1, and by the triangle inequality
 
@@ -108,16 +100,9 @@ class Distance(Query):
 class Moment(Query):
     """The mean of the product of two columns' scores, less a fixed number.
 
-    Parameters
-    ----------
-    table : Marginal
-        The table of the two columns.
-    first, second : ndarray
-        The score of each cell of the columns: fixed, finite numbers.
-    reference : float
+    table: The table of the two columns.
+    first, second: The score of each cell of the columns: fixed, finite numbers.
 
-    Notes
-    -----
     Sensitivity. The mean is the sum of frequency times product over the cells. A replaced row takes 1/n of mass from
     cells and gives it to others, so the mean moves by at most 1/n times the largest product less the smallest.
     """
@@ -180,17 +165,11 @@ class Moment(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class Share(Query):
+class RowShare(Query):
     """The share of rows for which something holds.
 
-    Parameters
-    ----------
-    columns : tuple of int
-    holds : callable
-        Returns for points (m, D) an array (m,) of bool. A row's answer must not depend on other rows.
+    holds: Returns for points (m, D) an array (m,) of bool. A row's answer must not depend on other rows.
 
-    Notes
-    -----
     Sensitivity. A row counts 0 or 1, and a person the share of her rows, so a replaced one moves the mean by at most
     1/n.
     """

@@ -104,6 +104,11 @@ class Functions(Query):
         return FunctionIndex(self.degrees, self.domain, self.size - len(self.degrees))
 
     @property
+    def has_known_errors(self) -> bool:
+        """Whether errors of smooth queries follow from the noise: not if these are functions of one's own."""
+        return isinstance(self.features, Features)
+
+    @property
     def size(self) -> int:
         """The members."""
         return len(self.weights)

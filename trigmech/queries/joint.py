@@ -34,14 +34,9 @@ WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
 class Marginal(Query):
     """The contingency table of some columns, by cells of their positions.
 
-    Parameters
-    ----------
-    columns : tuple of int
-        By position in the schema, ascending.
-    partitions : tuple of Partition
-        The partition of each of these columns.
-    maps : tuple of ndarray (size,) of int
-        The cell of each position, numbered from 0 without gaps.
+    columns: By position in the schema, ascending.
+    partitions: The partition of each of these columns.
+    maps (size,) of int: The cell of each position, numbered from 0 without gaps.
     """
 
     name: ClassVar[str] = "marginal"
@@ -54,6 +49,8 @@ class Marginal(Query):
     def shape(self) -> tuple[int, ...]:
         """The number of cells of each column."""
         return tuple(int(cells.max()) + 1 for cells in self.maps)
+
+    tells_tables = True
 
     @property
     def size(self) -> int:
@@ -138,18 +135,11 @@ class Marginal(Query):
 class Products(Query):
     """Means of products of a score of one column and a score of another, for some pairs of columns.
 
-    Parameters
-    ----------
-    partitions : tuple of Partition
-        The partitions of all columns of the schema.
-    scores : tuple of ndarray (size, q_j) of int
-        The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
-    pairs : ndarray (p, 2) of int
-        Columns. All products of a score of each are measured.
-    contrasted : bool
-        Whether the scores are contrasts of cells; else cosines of ranks.
-    maps : tuple of ndarray (size,) of int
-        For contrasts: the cell of each position of each column. Empty otherwise.
+    partitions: The partitions of all columns of the schema.
+    scores (size, q_j) of int: The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
+    pairs (p, 2) of int: Columns. All products of a score of each are measured.
+    contrasted: Whether the scores are contrasts of cells; else cosines of ranks.
+    maps (size,) of int: For contrasts: the cell of each position of each column. Empty otherwise.
     """
 
     name: ClassVar[str] = "products"
@@ -169,7 +159,22 @@ class Products(Query):
     @property
     def kind(self) -> str:
         """What it is."""
-        return f"product of {'contrasts' if self.contrasted else 'ranks'}"
+        return f"product of {self.factors_named.split()[0]}"
+
+    @property
+    def factors_named(self) -> str:
+        """What is multiplied, in words."""
+        return "contrasts of the cells" if self.contrasted else "ranks"
+
+    @property
+    def tells_tables(self) -> bool:
+        """Products of contrasts determine the tables of pairs, by cells of `maps`; products of ranks do not."""
+        return self.contrasted
+
+    @property
+    def correlation_noise(self) -> float:
+        """The product of first scores has the mean 1/2 where two columns have the same ranks."""
+        return np.inf if self.contrasted else 2.0
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -34,12 +34,8 @@ ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 class Histogram(Query):
     """The frequencies of the positions of one column, measured directly.
 
-    Parameters
-    ----------
-    column : int
-        The column's position in the schema.
-    partition : Partition
-        The partition of that column.
+    column: The column's position in the schema.
+    partition: The partition of that column.
     """
 
     name: ClassVar[str] = "histogram"
@@ -111,7 +107,7 @@ class Histogram(Query):
 
 @register
 @dataclass(frozen=True, eq=False)
-class Ranges(Histogram):
+class PrefixSums(Histogram):
     """The frequencies of one column, with intervals measured by a factor of prefix sums; for Gaussian noise.
 
     The share of any range is a difference of two prefix sums. The error of a prefix sum grows only with the logarithm
@@ -240,18 +236,10 @@ class Contrasts(Histogram):
 class Detail(Query):
     """The frequencies of the finer intervals within one interval of a column.
 
-    Parameters
-    ----------
-    column : int
-    partition : Partition
-        The partition of the first measurement of that column.
-    interval : int
-        The interval of that partition.
-    edges : ndarray (f + 1,)
-        The edges of the finer intervals, from one end of the interval to the other.
+    partition: The partition of the first measurement of that column.
+    interval: The interval of that partition.
+    edges (f + 1,): The edges of the finer intervals, from one end of the interval to the other.
 
-    Notes
-    -----
     The finer intervals of one column are disjoint, for any number of intervals of its partition. So a replaced row
     moves at most two of all their frequencies.
     """

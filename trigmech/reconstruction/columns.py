@@ -13,7 +13,7 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 from trigmech.reconstruction.densities import smooth_density
 from trigmech.reconstruction.tails import with_tails
 
@@ -58,7 +58,7 @@ def released_column(look: Measurement[Histogram]) -> ReleasedColumn:
     query = look.query
     if isinstance(query, Contrasts):
         return ReleasedColumn(query.partition, nearest_probabilities(look.means), look.deviation)
-    return distribution_of(query.partition, look.known, look.deviation, isinstance(query, Ranges))
+    return distribution_of(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:

@@ -40,13 +40,8 @@ def conditional_points(schema: Schema, release: Release, fitted: Distribution, s
     For ``given`` and ``shares`` see :meth:`trigmech.Synthesis.sample`. ``fitted`` is the distribution that was fitted
     to the release.
 
-    Raises
-    ------
-    InputError
-        If a name, value or share breaks a rule, or the release has no rows of a combination.
+    Raises an InputError if a name, value or share breaks a rule, or the release has no rows of a combination.
 
-    Notes
-    -----
     Privacy: post-processing. Rows are drawn from the matching rows of the fitted table. If these are too few, and
     columns and tables were released, new rows are fitted. Each column is fitted to its distribution given these values.
     Each table is fitted to the table with these sums and the released odds ratios.

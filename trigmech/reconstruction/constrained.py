@@ -258,11 +258,8 @@ def with_constraints_kept(schema: Schema, fit: Reconstruction, rng: np.random.Ge
 def witness(schema: Schema) -> Array:
     """Return a point (1, D) of the cube whose values keep all constraints. Private bounds may still be unknown.
 
-    Raises
-    ------
-    InputError
-        If no such row exists, or there are too many combinations of values. The outcome does not depend on bounds or
-        categories that are found later. So a check before the charge is enough.
+    Raises an InputError if no such row exists, or there are too many combinations of values. The outcome does not
+    depend on bounds or categories that are found later. So a check before the charge is enough.
     """
     schema = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0))).with_categories(
         dict.fromkeys(schema.private_categories, ()))

@@ -20,7 +20,7 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
              chosen: Integers, sets: Sets) -> int:
     """Exchange entries between two rows if that lowers the objective and, alone, that of tables; return how often.
 
-    What is exchanged are the entries of all columns of a set, for each set of ``chosen``. others (len(order), c): for
+    Two rows exchange their entries in all columns of a set, for each set of ``chosen``. others (len(order), c): for
     each row c other rows, one after the other. The columns' own frequencies stay as they are. That tables must gain
     spares most looks at products, of which there are many.
     """

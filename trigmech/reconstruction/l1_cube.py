@@ -44,27 +44,19 @@ MOST_SWEEPS = 1_000
 class CubeFit:
     """A distribution on points of the cube.
 
-    Parameters
-    ----------
-    points : ndarray (m, d)
-        The atoms, in the cube.
-    weights : ndarray (m,)
-        Positive, with sum 1.
-    objective : float
-        Their weighted L1 distance from the target, evaluated from points and weights.
-    bound_estimate : float
-        An estimate of a lower bound on the objective of every distribution on the cube; at least 0 and at most
-        ``objective``. It would be certified if the search had found the true maximum of the best dual's polynomial.
-        The search finds local maxima only, so the true bound may be lower. Every distribution that the search met
-        agrees with the estimate.
-    status : {"optimal", "noise level", "time limit"}
-        "optimal": objective and bound estimate differ by at most ``gap`` of the objective (of 1e-3 of the sum of the
-        weights, if that is more), or the objective is at most 1e-8 of that sum. "noise level": the objective is at
-        most the noise level. "time limit": the search ended before; the distribution is valid.
-    seconds : float
-        Wall time.
-    iterations : int
-        The number of solved restricted programs.
+    points (m, d): The atoms, in the cube.
+    weights (m,): Positive, with sum 1.
+    objective: Their weighted L1 distance from the target, evaluated from points and weights.
+    bound_estimate: An estimate of a lower bound on the objective of every distribution on the cube; at least 0 and at
+      most ``objective``. It would be certified if the search had found the true maximum of the best dual's polynomial.
+      The search finds local maxima only, so the true bound may be lower. Every distribution that the search met agrees
+      with the estimate.
+    status, one of {"optimal", "noise level", "time limit"}: "optimal": objective and bound estimate differ by at most
+      ``gap`` of the objective (of 1e-3 of the sum of the weights, if that is more), or the objective is at most 1e-8 of
+      that sum. "noise level": the objective is at most the noise level. "time limit": the search ended before; the
+      distribution is valid.
+    seconds: Wall time.
+    iterations: The number of solved restricted programs.
     """
 
     points: Array
@@ -219,13 +211,9 @@ class CubeSearch:
         Apart from rounding, no value is below that of its start. The ascent from a start ends with the first sweep over
         all columns that gains at most this tolerance times sum_r abs(y_r), or after 1000 sweeps.
 
-        Raises
-        ------
-        InputError
-            If a shape is wrong, a start is outside the cube, a coefficient is not finite or the tolerance is below 0.
+        Raises an InputError if a shape is wrong, a start is outside the cube, a coefficient is not finite or the
+        tolerance is below 0.
 
-        Notes
-        -----
         Cost: for each column of each term, a sweep multiplies the term's other factors. So it costs the sum over r of
         the squared number of columns in r. 10 to 100 sweeps are common. Any number of threads gives the same bits.
         """

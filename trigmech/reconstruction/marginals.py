@@ -148,10 +148,7 @@ def copula_correlation(marginals: Marginals, products: Array, scales: Array, thr
     columns' correlation in place of that of the normal scores. The two are close for mild marginals, and the fit
     corrects the rest.
 
-    Raises
-    ------
-    InputError
-        If a matrix is not (d, d) or not symmetric off the diagonal.
+    Raises an InputError if a matrix is not (d, d) or not symmetric off the diagonal.
     """
     d = marginals.d
     products, scales = numbers("products", products, d, d), numbers("scales", scales, d, d)

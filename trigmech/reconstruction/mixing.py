@@ -51,19 +51,11 @@ CHAINS = 2
 class FurtherRows:
     """Draws any number of rows from fitted ones.
 
-    Parameters
-    ----------
-    schema : Schema
-        Whose constraints all rows keep, as the fitted ones do.
-    release : Release
-        That the points were fitted to.
-    fitted : Distribution
-        Points of weight 0 are left out.
-    part : float
-        The part of all rows that these are, above 0: their tables have so much more noise.
+    schema: Whose constraints all rows keep, as the fitted ones do.
+    release: That the points were fitted to.
+    fitted: Points of weight 0 are left out.
+    part: The part of all rows that these are, above 0: their tables have so much more noise.
 
-    Notes
-    -----
     Privacy: post-processing. Cost: about 10 microseconds a row for 15 columns; memory for one block of 2^16 rows.
     """
 
@@ -138,7 +130,7 @@ class _Mixer:
 
 
 class _Asked:
-    """What further rows should have: the tables of fitted rows."""
+    """The targets of further rows: the tables of the fitted rows."""
 
     def __init__(self, release: Release, constrained: ConstrainedRows, rows: Codes, weights: Array,
                  part: float) -> None:
@@ -151,8 +143,8 @@ class _Asked:
             self._table(each.query.columns, each.query.maps, each.deviation / part)
         constrained.ask(self.objective)
         self.cells = [self.objective.joint_cells(j) for j in range(self.objective.d)]
-        contrasted = release.products.query.maps if release.products is not None else ()
-        coarse = [contrasted[j] if contrasted else _coarse(rows[:, j], len(column.mass), weights)
+        cells = release.products.query.maps if release.products is not None else ()
+        coarse = [cells[j] if cells else _coarse(rows[:, j], len(column.mass), weights)
                   for j, column in enumerate(release.columns)]
         shown = {each.query.columns for each in clear}
         for pair in combinations(range(len(release.columns)), 2):

@@ -18,15 +18,10 @@ Array = NDArray[np.float64]
 class Descent:
     """The outcome of :func:`descend`.
 
-    Parameters
-    ----------
-    points : ndarray (m, d)
-    misfit : float
-        Reduced chi-square, the mean over the functions of ((mean - target) / scale)^2; 1 is the noise level.
-    iterations : int
-        The number of finished iterations.
-    status : {"converged", "iteration limit"}
-        "converged" if no step gained more.
+    points (m, d)
+    misfit: Reduced chi-square, the mean over the functions of ((mean - target) / scale)^2; 1 is the noise level.
+    iterations: The number of finished iterations.
+    status, one of {"converged", "iteration limit"}: "converged" if no step gained more.
     """
 
     points: Array

@@ -20,7 +20,7 @@ from trigmech.reconstruction.positions import Positions, objective_of, points_of
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import Codes, independent_rows
 from trigmech.reconstruction.shrinkage import within_reason
-from trigmech.reconstruction.targets import LAST_DEGREE, Targets
+from trigmech.reconstruction.targets import LAST_DEGREE, MomentTargets
 
 Array = NDArray[np.float64]
 Method = Literal["rows", "cloud", "atoms"]
@@ -83,7 +83,7 @@ def _reconstruct(release: Release, count: int, rng: np.random.Generator, fit: Me
                  weigh: bool, iterations: int, costs: Array | None) -> Reconstruction:
     started = time.perf_counter()
     index, (means, noise) = release.index, within_reason(release.means, release.deviations)
-    targets = Targets.explained(index, means, noise, denoise)
+    targets = MomentTargets.explained(index, means, noise, denoise)
     if costs is not None:
         # In these units the noise alone has a reduced chi-square of 1.
         targets = targets.at(costs * float(np.sqrt(((targets.deviations / costs) ** 2).mean())))
@@ -99,8 +99,8 @@ def _reconstruct(release: Release, count: int, rng: np.random.Generator, fit: Me
                           misfit, denoise, correlation is not None or targets.tables_differ(index))
 
 
-def _rows(release: Release, targets: Targets, correlation: Array | None, count: int, iterations: int, denoise: bool,
-          rng: np.random.Generator) -> tuple[Array, str, int]:
+def _rows(release: Release, targets: MomentTargets, correlation: Array | None, count: int, iterations: int,
+          denoise: bool, rng: np.random.Generator) -> tuple[Array, str, int]:
     """Return points of equal weight, the status of their fit, and the number of sweeps and iterations."""
     functions, goal, scales = _anchored(release, targets) if denoise else (
         release.features, targets.means, targets.deviations)
@@ -134,7 +134,7 @@ def _start(numbers: tuple[int, ...], positions: list[Positions], marginals: Marg
     return rows
 
 
-def _weighted(release: Release, targets: Targets, marginals: Marginals, correlation: Array | None, fit: Method,
+def _weighted(release: Release, targets: MomentTargets, marginals: Marginals, correlation: Array | None, fit: Method,
               weigh: bool, rng: np.random.Generator) -> tuple[Array, Array, str, int]:
     """Return points with weights: atoms, or a cloud. With a copula, it joins the columns of half of the cloud."""
     proposals = marginals.cloud(CLOUD, rng)
@@ -172,7 +172,7 @@ def _atoms(release: Release, start: Array, target: Array, scales: Array,
     return fit.points, fit.weights, fit.status, fit.iterations
 
 
-def _anchored(release: Release, targets: Targets) -> tuple[FunctionSet, Array, Array]:
+def _anchored(release: Release, targets: MomentTargets) -> tuple[FunctionSet, Array, Array]:
     """Return the functions to fit: the released ones, and the columns' next degrees with the marginals' means.
 
     The next degrees keep the shape of a column while its points move to meet the other moments. If only T_1 was
@@ -190,7 +190,7 @@ def _anchored(release: Release, targets: Targets) -> tuple[FunctionSet, Array, A
             np.concatenate([targets.deviations[:K], np.full(len(means), ANCHOR_SCALE), targets.deviations[K:]]))
 
 
-def _correlation(index: FunctionIndex, targets: Targets, deviations: Array) -> Array | None:
+def _correlation(index: FunctionIndex, targets: MomentTargets, deviations: Array) -> Array | None:
     """Return the copula's correlation matrix of the numbers, from the targets of x_i x_j, if they were released.
 
     It uses only columns without special values. If a column has special values, a product says less about its ordinary

@@ -10,7 +10,7 @@ from trigmech.domain import Domain
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
 from trigmech.reconstruction.rows import Codes, RowObjective
-from trigmech.reconstruction.targets import Targets
+from trigmech.reconstruction.targets import MomentTargets
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -38,7 +38,7 @@ class Positions:
     between: bool
 
 
-def positions_of(domain: Domain, targets: Targets) -> list[Positions]:
+def positions_of(domain: Domain, targets: MomentTargets) -> list[Positions]:
     """Return the positions of each column of a domain."""
     grouped = {int(domain.owner[group.coordinates[0]]): (group, p)
                for group, p in zip(domain.groups, targets.frequencies, strict=True)}

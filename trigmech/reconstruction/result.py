@@ -1,4 +1,4 @@
-"""What every way to make a distribution of released moments returns."""
+"""The result of each method that fits a distribution to released moments."""
 
 from dataclasses import dataclass
 

@@ -35,10 +35,7 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
     (Efron and Morris 1973). For d > 3 its expected sum of squared errors is below that of the means themselves, for any
     true moments.
 
-    Raises
-    ------
-    InputError
-        If the shapes differ or a scale is not positive.
+    Raises an InputError if the shapes differ or a scale is not positive.
     """
     means = numbers("means", means, "p", "d")
     scales = numbers("scales", scales, *means.shape)
@@ -69,10 +66,7 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, e
     ``index`` (K, d) holds multi-indices with at least two columns; only their nonzero places matter. ``expected`` holds
     the means under independence, from :func:`independent_means`.
 
-    Raises
-    ------
-    InputError
-        If shapes differ, a scale is not positive, or caution is below 0.
+    Raises an InputError if shapes differ, a scale is not positive, or caution is below 0.
     """
     index = numbers("index", index, "K", "d")
     means, scales = numbers("means", means, len(index)), numbers("scales", scales, len(index))

@@ -241,7 +241,7 @@ class Targets:
             self.pairs.append(Pair.of(each, Estimate(table, np.full(table.shape, each.deviation), False)))
         if measured is None:
             return
-        if measured.query.contrasted:
+        if measured.query.tells_tables:
             self._decode(measured, self.products - products)
 
     def _decode(self, measured: Measurement[Products], deviation: Array) -> None:
@@ -288,7 +288,7 @@ class Targets:
         """
         columns, measured = self.release.columns, self.release.products
         least, products = LEAST / count, len(self.products) > 0
-        by_products = measured is not None and products and not measured.query.contrasted
+        by_products = measured is not None and products and not measured.query.tells_tables
         asked = RowObjective([len(column.mass) for column in columns],
                              measured.query.features if measured is not None and by_products else features)
         maps: dict[tuple[int, int], int] = {}

@@ -31,19 +31,11 @@ FEWEST, HALVES = 8, 7
 def with_tails(ends: Integers, each: Array, values: Array, factor: Array, inverse: Array) -> tuple[Integers, Array]:
     """Return a column's masses with tails that fall, and the ends of its pieces.
 
-    Parameters
-    ----------
-    ends : ndarray (p + 1,) of int
-        The ends of the pieces, 0 and c included.
-    each : ndarray (c,)
-        The mass of each interval by pieces.
-    values : ndarray (c,)
-        What was measured of the intervals, in deviations of its noise.
-    factor, inverse : ndarray (c, c)
-        The matrix that the intervals were measured by, in the same unit, and its inverse.
+    ends (p + 1,) of int: The ends of the pieces, 0 and c included.
+    each (c,): The mass of each interval by pieces.
+    values (c,): The measured numbers of the intervals, in standard deviations of their noise.
+    factor, inverse (c, c): The matrix that the intervals were measured by, in the same unit, and its inverse.
 
-    Notes
-    -----
     Cost: c^2 additions, and 96 products of a c x t matrix with a vector for a tail of t intervals.
     """
     noise = float(np.sqrt((np.cumsum(inverse, axis=0) ** 2).sum(axis=1).mean()))

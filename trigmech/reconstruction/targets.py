@@ -1,4 +1,4 @@
-"""What released moments are taken to be, and the columns' distributions that they suggest."""
+"""Targets from released moments, and the columns' distributions that these moments suggest."""
 
 from dataclasses import dataclass, replace
 
@@ -26,8 +26,8 @@ FURTHEST = 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
-    """What a distribution is fitted to.
+class MomentTargets:
+    """The targets of the fit of a distribution.
 
     The marginals are of the domain's numbers, where their columns hold no special value, or None; frequencies are of
     each group's indicators; columns (p, d) are the means of T_1, ..., T_p of each coordinate, p at least 12; means (K,)
@@ -42,7 +42,7 @@ class Targets:
     expected: Array
 
     @classmethod
-    def explained(cls, index: FunctionIndex, means: Array, deviations: Array, denoise: bool) -> "Targets":
+    def explained(cls, index: FunctionIndex, means: Array, deviations: Array, denoise: bool) -> "MomentTargets":
         """Return the released moments for the fit: as they are, or after shrinking the noise."""
         domain, degree = index.domain, max(int(index.highest.max(initial=0)), LAST_DEGREE)
         frequencies = tuple(_frequencies(index, means, group) for group in domain.groups)
@@ -81,7 +81,7 @@ class Targets:
         """Return whether any set of columns, of a table with indicators, is not as under independence."""
         return bool(index.domain.groups) and bool((self.means[index.joint] != self.expected[index.joint]).any())
 
-    def at(self, scales: Array) -> "Targets":
+    def at(self, scales: Array) -> "MomentTargets":
         """Return the same means with other deviations."""
         return replace(self, deviations=scales)
 

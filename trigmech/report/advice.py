@@ -2,16 +2,18 @@
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from trigmech.errors import BudgetError
-from trigmech.planning.tables import TableDesign
+from trigmech.mechanisms.base import Design
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Histogram
 from trigmech.report.account import account_of
-from trigmech.report.expected import evenly
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
@@ -76,13 +78,13 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     return found
 
 
-def coarseness_of(design: Any, schema: Schema) -> list[str]:
+def coarseness_of(design: Design, schema: Schema) -> list[str]:
     """Return warnings about statistics that are mostly noise: one sentence each, from public facts alone.
 
     Parameters
     ----------
-    design : MomentDesign, TableDesign or another
-        Only a TableDesign gives warnings.
+    design : Design
+        From :func:`trigmech.design`. Only measurements of columns and tables give warnings.
     schema : Schema
 
     Returns
@@ -91,11 +93,14 @@ def coarseness_of(design: Any, schema: Schema) -> list[str]:
         A warning for each column whose categories hold less, on average, than the noise in them; one for all columns
         of numbers whose distribution is mostly noise; and one for pairs, if noise hides all but strong dependences.
     """
-    if not isinstance(design, TableDesign):
-        return []
+    return coarseness_in(design.mechanism.agenda(design).measurements, design.n, schema)
+
+
+def coarseness_in(asked: Sequence[Measurement[Any]], n: int, schema: Schema) -> list[str]:
+    """Return the warnings of :func:`coarseness_of` about measurements of n rows, before they have values."""
     found, rough = [], []
-    for j, column in enumerate(schema.columns):
-        look, partition = design.looks[j], design.partitions[j]
+    for look in (each for each in asked if isinstance(each.query, Histogram)):
+        column, partition = schema.columns[look.query.column], look.query.partition
         k, noise = len(partition.indicators), float(look.deviations.max())
         if column.complete and noise > 1.0 / k:
             found.append(f"column {column.name!r} has {k} categories: on average a category holds {100.0 / k:.2g} % of "
@@ -105,14 +110,12 @@ def coarseness_of(design: Any, schema: Schema) -> list[str]:
             rough.append(column.name)
     if rough:
         more = f" and {len(rough) - 3} more" if len(rough) > 3 else ""
-        found.append(f"{design.n} rows are few for {len(schema.columns)} columns at this budget: the distribution of "
+        found.append(f"{n} rows are few for {len(schema.columns)} columns at this budget: the distribution of "
                      f"{', '.join(map(repr, rough[:3]))}{more} will have errors above {100.0 * ROUGH:.0f} percentage "
                      "points in some places")
-    chosen = evenly(design)
     # The least noise of any table, or of the products of contrasts that tell them.
-    heaviest = max((each.weight for each in chosen if each.query.kind == chosen[0].query.kind), default=math.inf)
-    noise = design.deviation(design.dependence, sum(each.query.size for each in chosen)) / heaviest if chosen else 0.0
-    if noise > FAINT:
+    tables = [each.deviation for each in asked if each.query.tells_tables]
+    if min(tables, default=0.0) > FAINT:
         found.append(f"the noise in all tables of two columns is above {100.0 * FAINT:.0f} percentage points per cell: "
                      "the release will find only strong dependences; fewer columns or a larger budget show more")
     return found

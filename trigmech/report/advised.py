@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ POWER = 1.959964 + 0.841621
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one epsilon is expected to buy."""
+    """The expected errors for one epsilon."""
 
     epsilon: float
     expected: Forecast
@@ -145,12 +145,12 @@ def made_up(domain: Domain, rows: int) -> Array:
 def _step(schema: Schema, rows: int, budget: Budget, target: str | None, points: Array,
           limits: Mapping[str, Limit]) -> Step:
     planned = design(rows, schema, budget, TableMechanism(target=target))
-    release = rehearsed_release(planned, points, np.random.default_rng(SEED))
+    release = replace(rehearsed_release(planned, points, np.random.default_rng(SEED)), n=rows)
     expected = forecast(release, schema, points, limits)
     noise = [_seen(each.hidden) for each in expected.correlations]
     # Halves of the rows: the noise in both means, and the chance of each.
     halves = 2.0 * expected.group_noise
-    return Step(budget.epsilon, expected, outlook_of(planned.measured, schema),
+    return Step(budget.epsilon, expected, outlook_of(planned.mechanism.agenda(planned), schema),
                 POWER * math.hypot(float(np.median(noise)), 1.0 / math.sqrt(rows)) if noise else math.nan,
                 POWER * math.sqrt(2.0) * math.hypot(halves, math.sqrt(2.0 / rows)))
 

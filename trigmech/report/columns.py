@@ -44,7 +44,7 @@ class Values:
 
 
 @dataclass(frozen=True, eq=False)
-class Marginal:
+class ColumnShares:
     """The distribution of one column: shares of all rows by named value, and of the others by number.
 
     ``edges`` (bins + 1,) and ``shares`` (bins,) are empty for categories; ``mean`` and ``deviation`` of the numbers are
@@ -89,13 +89,13 @@ def values_of(schema: Schema, points: Array) -> list[Values]:
     return [_values(column, decoded[column.name]) for column in schema.columns]
 
 
-def marginal(values: Values, weights: Array) -> Marginal:
+def marginal(values: Values, weights: Array) -> ColumnShares:
     """Return the distribution of one column of weighted rows; the weights (n,) sum to 1."""
     column = values.column
     held = values.codes >= 0
     named = np.bincount(values.codes[held], weights[held], minlength=len(values.labels)).astype(np.float64)
     if not is_numeric(column):
-        return Marginal(column, values.labels, named, np.empty(0), np.empty(0), math.nan, math.nan)
+        return ColumnShares(column, values.labels, named, np.empty(0), np.empty(0), math.nan, math.nan)
     ordinary = values.codes < 0
     numbers, own = values.numbers[ordinary], weights[ordinary]
     edges = _edges(column)
@@ -109,7 +109,7 @@ def marginal(values: Values, weights: Array) -> Marginal:
         away = units - mean
         size = float(_size(np.abs(away).max()))
         deviation = size * math.sqrt(float(own @ np.square(away / size) / own.sum()))
-    return Marginal(column, values.labels, named, edges, shares, mean, deviation)
+    return ColumnShares(column, values.labels, named, edges, shares, mean, deviation)
 
 
 def unit_text(column: Column, value: float) -> str:

@@ -37,7 +37,7 @@ class Dependence:
 
     @property
     def uncertainty(self) -> float:
-        """About how much of the strength may be noise: what :func:`design_dependence` lets all tables share."""
+        """About how much of the strength may be noise; :func:`design_dependence` makes it equal for all tables."""
         a, b = self.shape
         return math.sqrt(2.0 / math.pi) / 2.0 * self.noise * math.sqrt(a * b * (a + b))
 
@@ -49,7 +49,7 @@ def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
     with few rows the table is mostly noise, and that product less so. Products of higher degrees are noisier.
     """
     targets = Targets(release)
-    ranks = None if release.products is None or release.products.query.contrasted else release.products.query
+    ranks = None if release.products is None or release.products.query.tells_tables else release.products.query
     ordered: dict[tuple[int, int], float] = {}
     if ranks is not None:
         apart = targets.products - independent(release)[1]
@@ -76,7 +76,7 @@ def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
 def _within(column: ReleasedColumn, cells: Integers, features: Array) -> Array:
     """Return the integral (cells,) of cos(pi u) over the ranks u of the numbers in each cell.
 
-    The product's deviation times 4 times both columns' integrals is what it adds to the frequencies of their cells.
+    The product's deviation, times 4, times both columns' integrals, is added to the frequencies of their cells.
     """
     numbers = float(column.mass[len(column.partition.indicators) :].sum())
     return np.bincount(cells, column.mass * features[:, 0]) / max(numbers, np.finfo(float).tiny)

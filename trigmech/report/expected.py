@@ -3,20 +3,16 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.index import FunctionIndex
-from trigmech.functions.released_column import ReleasedColumn
-from trigmech.mechanisms.adaptive import AdaptiveDesign
-from trigmech.planning.dependence import design_dependence
-from trigmech.planning.design import MomentDesign
-from trigmech.planning.tables import TableDesign
+from trigmech.planning.design import Agenda
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import Directions
-from trigmech.queries.joint import Marginal
+from trigmech.queries.functions import Functions
+from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Histogram
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
@@ -88,44 +84,37 @@ class Outlook:
     predicted: dict[str, float]
 
 
-def outlook_of(design: MomentDesign | TableDesign | AdaptiveDesign, schema: Schema) -> Outlook:
-    """Return the measurements that a design plans."""
-    if isinstance(design, AdaptiveDesign):
-        return _of_rounds(design, schema)
-    return _of_tables(design, schema) if isinstance(design, TableDesign) else _of_moments(design, schema)
+def outlook_of(agenda: Agenda, schema: Schema) -> Outlook:
+    """Return the planned measurements."""
+    columns, together = list[Expected](), list[Expected]()
+    for kind, told in ((Histogram, _of_histograms), (Functions, _of_functions), (Marginal, _of_tables),
+                       (Products | Directions, _of_products)):
+        held = [each for each in agenda.measurements if isinstance(each.query, kind)]
+        for each in told(held, schema, agenda.note) if held else ():
+            (columns if each.column else together).append(each)
+    known = Histogram | Functions | Marginal | Products | Directions
+    together += [Expected("", f"{each.query.kind}, at worst", float(each.deviations.max()))
+                 for each in agenda.measurements if not isinstance(each.query, known)]
+    size = sum(math.prod(each.query.shape) for each in agenda.measurements)
+    return Outlook(tuple(columns), tuple(together), size, agenda.words, agenda.predicted)
 
 
-def _of_moments(design: MomentDesign, schema: Schema) -> Outlook:
-    noises = noise_alone(design.index, design.scales)
-    columns = [each for column, noise in zip(schema.columns, noises, strict=True)
-               for each in _of_column_moments(column, noise)]
-    return Outlook(tuple(columns), tuple(_together_moments(design.index, design.scales)), design.features.K,
-                   str(design).partition("\n")[0], design.predicted)
+def _of_functions(asked: Sequence[Measurement[Functions]], schema: Schema, note: str) -> Iterable[Expected]:
+    index = FunctionIndex(np.concatenate([each.query.degrees for each in asked]), asked[0].query.domain)
+    # Functions of whole rows, which are no Chebyshev products, come last in each measurement.
+    parted = [np.split(each.deviations, [len(each.query.degrees)]) for each in asked]
+    scales, whole = (np.concatenate(parts) for parts in zip(*parted, strict=True))
+    if len(scales):
+        for column, noise in zip(schema.columns, noise_alone(index, scales), strict=True):
+            yield from _of_column_moments(column, noise)
+        yield from _together_moments(index, scales)
+    if len(whole):
+        yield Expected("", "mean of a function of whole rows, at worst", float(whole.max()))
 
 
-def _of_tables(design: TableDesign, schema: Schema) -> Outlook:
-    columns = tuple(each for look, column in zip(design.looks, schema.columns, strict=True)
-                    for each in _of_histogram(look, column))
-    chosen = evenly(design)
-    size = sum(partition.size for partition in design.partitions) + sum(each.query.size for each in chosen)
-    return Outlook(columns, tuple(_of_pairs(design, chosen)) if chosen else (), size, str(design), {})
-
-
-def _of_rounds(design: AdaptiveDesign, schema: Schema) -> Outlook:
-    """Return the noise in the first round's measurements; the queries of later rounds are not known before."""
-    columns = [each for look in design.first if isinstance(look.query, Histogram)
-               for each in _of_histogram(cast("Measurement[Histogram]", look), schema.columns[look.query.column])]
-    tables = [each for each in design.first if isinstance(each.query, Marginal)]
-    together = [Expected("", "cell of a table, at worst", 100.0 * max(each.deviation for each in tables),
-                         "percentage points", f"{len(tables)} tables in the first round")] if tables else []
-    return Outlook(tuple(columns), tuple(together), sum(each.query.size for each in design.first), str(design), {})
-
-
-def evenly(design: TableDesign) -> tuple[Measurement[Any], ...]:
-    """Return the second round's measurements, if there is one, for columns that spread evenly over their values."""
-    return () if design.dependence is None else design_dependence(design, [
-        ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), float(noise))
-        for partition, noise in zip(design.partitions, design.look_deviations, strict=True)])
+def _of_histograms(asked: Sequence[Measurement[Histogram]], schema: Schema, note: str) -> Iterable[Expected]:
+    for look in asked:
+        yield from _of_histogram(look, schema.columns[look.query.column])
 
 
 def _of_histogram(look: Measurement[Histogram], column: Column) -> Iterable[Expected]:
@@ -142,26 +131,22 @@ def _of_histogram(look: Measurement[Histogram], column: Column) -> Iterable[Expe
         yield Expected(column.name, what, 100.0 * float(look.deviations[: len(partition.indicators)].max()), points)
 
 
-def _of_pairs(design: TableDesign, chosen: Sequence[Measurement[Any]]) -> Iterable[Expected]:
-    noise = design.deviation(design.dependence, sum(each.query.size for each in chosen))
-    tables = [each for each in chosen if isinstance(each.query, Marginal)]
-    if not tables:
-        yield Expected("", "product of contrasts of the cells of two columns; all products determine the table",
-                       100.0 * noise / chosen[0].weight, "percentage points",
-                       f"{chosen[0].query.size} products if columns spread evenly")
-        return
-    most = max((each.query.shape for each in tables), key=lambda shape: shape[0] * shape[1])
-    yield Expected("", "cell of a table of two columns, at worst", 100.0 * noise / min(each.weight for each in tables),
-                   "percentage points", f"{len(tables)} tables of up to {most[0]} by {most[1]} cells if columns "
-                   "spread evenly" + "; less where columns depend on each other" * (design.selected is not None))
-    for products in chosen[len(tables) :]:
-        if isinstance(products.query, Directions):
-            # A product of directions is about the correlation over the number of columns.
-            yield Expected("", "correlation of the ranks of two columns", noise * len(design.partitions)
-                           / products.weight)
-            continue
-        # A product of first scores has the mean 1/2 where two columns have the same ranks.
-        yield Expected("", "correlation of the ranks of two columns of numbers", 2.0 * noise / products.weight)
+def _of_tables(asked: Sequence[Measurement[Marginal]], schema: Schema, note: str) -> Iterable[Expected]:
+    most = max((each.query.shape for each in asked), key=math.prod)
+    of = " of two columns" * all(len(each.query.columns) == 2 for each in asked)
+    yield Expected("", f"cell of a table{of}, at worst", 100.0 * max(each.deviation for each in asked),
+                   "percentage points", f"{len(asked)} tables of up to {' by '.join(map(str, most))} cells {note}")
+
+
+def _of_products(asked: Sequence[Measurement[Products | Directions]], schema: Schema, note: str) -> Iterable[Expected]:
+    for each in asked:
+        if each.query.tells_tables:
+            yield Expected("", "product of contrasts of the cells of two columns; all products determine the table",
+                           100.0 * each.deviation, "percentage points", f"{each.query.size} products {note}")
+        else:
+            of = " of numbers" * isinstance(each.query, Products)
+            yield Expected("", f"correlation of the ranks of two columns{of}",
+                           each.query.correlation_noise * each.deviation)
 
 
 def _of_column_moments(column: Column, noise: Array) -> list[Expected]:

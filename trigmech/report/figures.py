@@ -41,7 +41,7 @@ JOINERS = "\u200c\u200d"
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the report's style whatever the user's settings are; all figures are made and written inside."""
+    """Draw in the report's style, and ignore the user's settings. All figures are made and written inside."""
     from matplotlib import style
 
     with style.context(["default", STYLE]), warnings.catch_warnings():

@@ -30,7 +30,7 @@ def forecast_of(synthesis: Synthesis, limits: Mapping[str, Limit] = LIMITS) -> F
 
 
 def lead(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> dict[str, Any]:
-    """Return what the top of the page shows; private if there is a judgement."""
+    """Return the data of the top of the page; private if there is a judgement."""
     said: dict[str, Any] = {
         "sentences": [] if expected is None else expected.sentences(synthesis.release.n),
         "verdict": "" if judged is None else judged.verdict, "compared": "" if judged is None else judged.compared,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trigmech.evaluation.error_bars import missed_moments
 from trigmech.functions.index import WHOLE_ROW, FunctionIndex
 from trigmech.measurement.released import Release
-from trigmech.report.columns import Marginal, Noisy, owners
+from trigmech.report.columns import ColumnShares, Noisy, owners
 from trigmech.report.dependences import Dependence
 from trigmech.report.figures import number
 from trigmech.report.statement import NO_TABLE, Row, Table
@@ -53,7 +53,7 @@ class MomentAccount:
         """Return, for each column, the noise in its mean; not a number if that is not measured."""
         return [float(own[0]) for own in noise_alone(self.release.index, self.release.deviations)]
 
-    def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
+    def columns(self, marginals: Sequence[ColumnShares]) -> list[Noisy | None]:
         """Return None for each column, because moments are not frequencies."""
         return [None] * len(marginals)
 

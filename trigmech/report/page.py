@@ -19,7 +19,7 @@ from trigmech.report.against import judged_rows, rows_of
 from trigmech.report.figures import plain, styled
 from trigmech.report.lead import forecast_of, lead
 from trigmech.report.pairs import pairs
-from trigmech.report.sections import PRIVATE_MARK, Pictures, Side, columns, errors, points, together
+from trigmech.report.sections import PRIVATE_MARK, PageRows, Pictures, columns, errors, points, together
 from trigmech.report.statement import guarantee, ledger_table, versions_table
 from trigmech.results import Synthesis
 
@@ -103,7 +103,7 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, lim
           say: Progress, held_out: Any = None) -> str:
     say("reading the release", 0, 0)
     ledger, schema, account = synthesis.ledger, synthesis.schema, account_of(synthesis)
-    made = Side.of(schema, synthesis.distribution.points, synthesis.distribution.weights)
+    made = PageRows.of(schema, synthesis.distribution.points, synthesis.distribution.weights)
     say("expecting errors", 0, 0)
     true, judged, attack, expected = None, None, "", forecast_of(synthesis, limits)
     if against is not None:
@@ -114,7 +114,7 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, lim
         # More rows add nothing that can be seen; the page says how many there are.
         if len(rows) > COMPARED_ROWS:
             rows = rows[np.sort(np.random.default_rng([seed, 3]).choice(len(rows), COMPARED_ROWS, replace=False))]
-        true = Side.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
+        true = PageRows.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
     drawn = columns(account, made, true, pictures, lambda done, total: say("drawing columns", done, total))
     say("drawing columns together", 0, 0)
     strongest, matrices = pairs(account, made, true, pictures), together(made, true, pictures)
@@ -137,7 +137,7 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, lim
 
 
 def _attack(synthesis: Synthesis, rows: Any, held_out: Any, seed: int) -> str:
-    """Return what a membership attack found, in words; "" without rows of other people."""
+    """Return the result of a membership attack in words; "" without rows of other people."""
     if held_out is None:
         return ""
     others = rows_of(synthesis.schema, held_out)

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
 from trigmech.report.account import Account
-from trigmech.report.columns import MOST_INTEGER_BINS, Marginal, is_numeric, ticks, unit_text
+from trigmech.report.columns import MOST_INTEGER_BINS, ColumnShares, is_numeric, ticks, unit_text
 from trigmech.report.dependences import Dependence
 from trigmech.report.figures import number, percent, slugs
 from trigmech.report.pair_figures import Axis, boxes, cloud, shades
-from trigmech.report.sections import Pictures, Side
+from trigmech.report.sections import PageRows, Pictures
 from trigmech.report.statement import Table
 from trigmech.schema.encoding import untransformed
 
@@ -26,8 +26,8 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 JITTER = 0.35
 
 
-def pairs(account: Account, made: Side, true: Side | None, pictures: Pictures) -> dict[str, Any]:
-    """Return what the page shows of the pairs whose released dependence is strongest."""
+def pairs(account: Account, made: PageRows, true: PageRows | None, pictures: Pictures) -> dict[str, Any]:
+    """Return the page's data about the pairs with the strongest released dependence."""
     known = account.dependences()
     found = [pair for pair in known if pair.strength > 0.0]
     strongest = found[:LISTED]
@@ -44,7 +44,7 @@ def pairs(account: Account, made: Side, true: Side | None, pictures: Pictures) -
             "shown": [_shown(place + 1, pair, sides, files, pictures) for place, pair in enumerate(strongest[:DRAWN])]}
 
 
-def _shown(place: int, pair: Dependence, sides: Sequence[Side], files: Sequence[str],
+def _shown(place: int, pair: Dependence, sides: Sequence[PageRows], files: Sequence[str],
            pictures: Pictures) -> dict[str, Any]:
     """Return one pair's figure; a number comes before a column of few values."""
     first, second = sorted((pair.first, pair.second), key=lambda j: (not is_numeric(sides[0].values[j].column), j))
@@ -60,7 +60,7 @@ def _shown(place: int, pair: Dependence, sides: Sequence[Side], files: Sequence[
 Drawn = tuple[str, str, str, Any]
 
 
-def _cloud(sides: Sequence[Side], first: int, second: int) -> Drawn:
+def _cloud(sides: Sequence[PageRows], first: int, second: int) -> Drawn:
     points, told = [], []
     for side in sides:
         rng = np.random.default_rng([0, first, second])
@@ -77,7 +77,7 @@ def _cloud(sides: Sequence[Side], first: int, second: int) -> Drawn:
     return "points are rows", note, alt, cloud(points, axes[0], axes[1], _titles(sides))
 
 
-def _boxes(sides: Sequence[Side], first: int, second: int) -> Drawn:
+def _boxes(sides: Sequence[PageRows], first: int, second: int) -> Drawn:
     kept = _most_frequent(sides[0], second)
     found = [np.array([_quantiles(side, first, side.values[second].codes == code) for code in kept]) for side in sides]
     names = [sides[0].values[second].labels[code] for code in kept]
@@ -89,7 +89,7 @@ def _boxes(sides: Sequence[Side], first: int, second: int) -> Drawn:
             boxes(found, _axis(sides[0].marginals[first]), names, sides[0].values[second].column.name, _titles(sides)))
 
 
-def _shades(sides: Sequence[Side], first: int, second: int) -> Drawn:
+def _shades(sides: Sequence[PageRows], first: int, second: int) -> Drawn:
     kept = [_most_frequent(sides[0], j) for j in (first, second)]
     found = []
     for side in sides:
@@ -107,15 +107,15 @@ def _shades(sides: Sequence[Side], first: int, second: int) -> Drawn:
             shades(found, (names[0], names[1]), columns, _titles(sides)))
 
 
-def _titles(sides: Sequence[Side]) -> tuple[str, ...]:
+def _titles(sides: Sequence[PageRows]) -> tuple[str, ...]:
     return ("synthetic", "true")[: len(sides)]
 
 
-def _axis(own: Marginal) -> Axis:
+def _axis(own: ColumnShares) -> Axis:
     return Axis(own.column.name, (float(own.edges[0]), float(own.edges[-1])), ticks(own.column, own.edges))
 
 
-def _apart(own: Marginal, values: Array, rng: np.random.Generator) -> Array:
+def _apart(own: ColumnShares, values: Array, rng: np.random.Generator) -> Array:
     """Return values, moved a little if they have so few different ones that points would hide each other."""
     few = own.column.kind == "integer" and own.column.transform is None and len(own.shares) <= MOST_INTEGER_BINS
     return values + rng.uniform(-JITTER, JITTER, len(values)) if few else values
@@ -131,14 +131,14 @@ def _rank_correlation(x: Array, y: Array) -> float:
     return float(np.corrcoef(ranks)[0, 1])
 
 
-def _most_frequent(side: Side, column: int) -> NDArray[np.int64]:
+def _most_frequent(side: PageRows, column: int) -> NDArray[np.int64]:
     """Return the codes of the most frequent values that are not rare, in the schema's order."""
     named = side.marginals[column].named
     order = np.argsort(-named, kind="stable")[:MOST_VALUES]
     return np.sort(order[named[order] >= min(RARE, float(named.max()))])
 
 
-def _left_out(side: Side, columns: Sequence[int], kept: Sequence[NDArray[np.int64]]) -> str:
+def _left_out(side: PageRows, columns: Sequence[int], kept: Sequence[NDArray[np.int64]]) -> str:
     """Return how many values of columns are not drawn, in words."""
     values = [side.values[j] for j in columns]
     rare = [f"{len(each.labels) - len(own)} of {each.column.name}"
@@ -146,7 +146,7 @@ def _left_out(side: Side, columns: Sequence[int], kept: Sequence[NDArray[np.int6
     return f"Not drawn, the rarest values: {', '.join(rare)}" if rare else ""
 
 
-def _quantiles(side: Side, column: int, rows: NDArray[np.bool_]) -> Array:
+def _quantiles(side: PageRows, column: int, rows: NDArray[np.bool_]) -> Array:
     """Return the quantiles of a number in some weighted rows; not a number if there are none."""
     values = side.values[column].numbers
     held = rows & np.isfinite(values)

@@ -1,4 +1,4 @@
-"""What a budget will buy, in the columns' own units, from public numbers and before it is spent."""
+"""The noise that a budget will give, in the columns' own units, from public numbers and before it is spent."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -9,15 +9,12 @@ import numpy as np
 
 from trigmech._html import html_table
 from trigmech.errors import BudgetError, InputError, TrigmechError, shown
-from trigmech.mechanisms.adaptive import AdaptiveDesign
 from trigmech.mechanisms.base import Mechanism
-from trigmech.planning.design import MomentDesign
-from trigmech.planning.tables import TableDesign
 from trigmech.privacy.accounting import filtered_epsilon
 from trigmech.privacy.budget import BOUNDS_SHARE, Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.report.advice import coarseness_of, warnings_of
+from trigmech.report.advice import coarseness_in, warnings_of
 from trigmech.report.expected import Expected, Outlook, outlook_of
 from trigmech.report.figures import number
 from trigmech.schema.schema import Schema
@@ -35,8 +32,8 @@ class Preview:
     budget : Budget
     outlook : Outlook
         The planned measurements, with their noise.
-    design : MomentDesign, TableDesign or AdaptiveDesign
-        The plan.
+    design : MomentDesign, TableDesign, AdaptiveDesign or another
+        What the mechanism planned.
     charges : tuple of Charge
         The planned charges.
     proved_epsilon : float
@@ -52,7 +49,7 @@ class Preview:
     n: int
     budget: Budget
     outlook: Outlook
-    design: MomentDesign | TableDesign | AdaptiveDesign
+    design: Any
     charges: tuple[Charge, ...]
     proved_epsilon: float
     warnings: tuple[str, ...]
@@ -113,8 +110,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     schema : Schema
     budget : Budget
     mechanism : Mechanism, optional
-        :class:`trigmech.MomentMechanism` or :class:`trigmech.TableMechanism`; by default the one that
-        :func:`trigmech.synthesize` takes.
+        By default the one that :func:`trigmech.synthesize` takes.
     bounds_share : float
         The part of the budget, between 0 and 1, for columns with private bounds or categories.
     ledger : path, address or LedgerFile, optional
@@ -155,15 +151,13 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
-    measured, charges = planned.measured, [*planned.all_charges]
-    if not isinstance(measured, MomentDesign | TableDesign | AdaptiveDesign):
-        raise InputError("a preview needs a MomentMechanism, TableMechanism or AdaptiveMechanism, not "
-                         f"{type(planned.mechanism).__name__}")
+    charges, agenda = [*planned.all_charges], planned.mechanism.agenda(planned)
     account = Ledger(budget)
     account.charge(*charges)
-    said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_of(measured, schema))
-    return Preview(int(n), budget, outlook_of(measured, schema), measured, tuple(charges), account.proved_epsilon, said,
-                   None if ledger is None else _state(ledger, charges), "rows" if schema.person is None else "persons")
+    said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_in(agenda.measurements, int(n), schema))
+    return Preview(int(n), budget, outlook_of(agenda, schema), planned.measured, tuple(charges),
+                   account.proved_epsilon, said, None if ledger is None else _state(ledger, charges),
+                   "rows" if schema.person is None else "persons")
 
 
 def _state(ledger: str | Path | LedgerFile, charges: list[Charge]) -> dict[str, Any]:

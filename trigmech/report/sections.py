@@ -1,4 +1,4 @@
-"""The parts of a report that show what came of a release: columns, their associations, errors and points."""
+"""The parts of a report about the result of a release: columns, their associations, errors and points."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from trigmech.report.account import Account
 from trigmech.report.against import Queries, distances, families, worst_queries
 from trigmech.report.columns import (
     MOST_COLUMNS,
-    Marginal,
+    ColumnShares,
     Noisy,
     Values,
     associations,
@@ -67,7 +67,7 @@ class Pictures:
     private: bool
 
     def add(self, name: str, alt: str, figure: Any, raster: bool = False) -> dict[str, Any]:
-        """Return what the page needs to show a figure."""
+        """Return the data with which the page shows a figure."""
         from markupsafe import Markup
 
         if self.folder is not None:
@@ -82,23 +82,23 @@ class Pictures:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class PageRows:
     """Weighted rows: the release's or the true ones."""
 
     points: Array
     weights: Array
     values: list[Values]
-    marginals: list[Marginal]
+    marginals: list[ColumnShares]
 
     @classmethod
-    def of(cls, schema: Schema, points: Array, weights: Array) -> "Side":
+    def of(cls, schema: Schema, points: Array, weights: Array) -> "PageRows":
         values = values_of(schema, points)
         return cls(points, weights, values, [marginal(column, weights) for column in values])
 
 
-def columns(account: Account, made: Side, true: Side | None, pictures: Pictures,
+def columns(account: Account, made: PageRows, true: PageRows | None, pictures: Pictures,
             say: Callable[[int, int], Any]) -> dict[str, Any]:
-    """Return what the page shows of each column, with its picture."""
+    """Return the page's data about each column, with its picture."""
     shown, rows = [], []
     names = slugs([own.column.name for own in made.marginals])
     released = account.columns(made.marginals)
@@ -121,7 +121,7 @@ def columns(account: Account, made: Side, true: Side | None, pictures: Pictures,
             "more": shown[SHOWN_AT_ONCE:]}
 
 
-def _difference(made: Side, true: Side, j: int) -> float:
+def _difference(made: PageRows, true: PageRows, j: int) -> float:
     own, other = made.values[j].numbers, true.values[j].numbers
     if not is_numeric(made.values[j].column):
         return total_variation(made.marginals[j].named, true.marginals[j].named)
@@ -129,7 +129,7 @@ def _difference(made: Side, true: Side, j: int) -> float:
     return distribution_difference(other[np.isfinite(other)], own[held], made.weights[held])
 
 
-def _moments_text(own: Marginal) -> list[str]:
+def _moments_text(own: ColumnShares) -> list[str]:
     if not is_numeric(own.column):
         return ["", ""]
     if own.column.unit is not None:
@@ -143,13 +143,13 @@ def _shares_text(labels: Sequence[str], shares: Array, truth: Array | None) -> l
             for i, (label, share) in enumerate(zip(labels, shares, strict=True))]
 
 
-def _named_text(own: Marginal, truth: Marginal | None) -> str:
+def _named_text(own: ColumnShares, truth: ColumnShares | None) -> str:
     """Return the shares of special and missing values, which a histogram does not show."""
     parts = _shares_text([f"{label}:" for label in own.labels], own.named, None if truth is None else truth.named)
     return "Not drawn: " + "; ".join(parts) if parts else ""
 
 
-def _column_picture(name: str, own: Marginal, truth: Marginal | None, noisy: Noisy | None,
+def _column_picture(name: str, own: ColumnShares, truth: ColumnShares | None, noisy: Noisy | None,
                     pictures: Pictures) -> dict[str, Any]:
     if is_numeric(own.column):
         alt = f"Histogram of {own.column.name}, " + "; ".join(
@@ -179,7 +179,7 @@ def _pooled(shares: Array, order: NDArray[np.int64]) -> Array:
     return np.append(shares[order], max(0.0, float(shares.sum() - shares[order].sum())))
 
 
-def together(made: Side, true: Side | None, pictures: Pictures) -> dict[str, Any]:
+def together(made: PageRows, true: PageRows | None, pictures: Pictures) -> dict[str, Any]:
     """Return the matrices of the page: correlations of columns with an order, and associations of all kinds."""
     both = [associations(side.values, side.weights) for side in (made, true) if side is not None]
     ordered, every, matrices = both[0].ordered, both[0].all, []
@@ -190,7 +190,8 @@ def together(made: Side, true: Side | None, pictures: Pictures) -> dict[str, Any
     return {"matrices": matrices}
 
 
-def _pair(name: str, chosen: list[int], both: Sequence[Array], made: Side, pictures: Pictures) -> list[dict[str, Any]]:
+def _pair(name: str, chosen: list[int], both: Sequence[Array], made: PageRows,
+          pictures: Pictures) -> list[dict[str, Any]]:
     """Return a matrix and, if there is a true one, the difference to it."""
     what, numbered = name.capitalize(), len(chosen) > LABELLED
     names, places = [made.values[j].column.name for j in chosen], [j + 1 for j in chosen]
@@ -222,7 +223,7 @@ def _strongest(matrix: Array, names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedQueries:
     """A family of queries with its predicted errors and, if there is a table, its answers."""
 
     family: Queries
@@ -230,8 +231,8 @@ class Asked:
     evaluation: Evaluation | None
 
 
-def errors(account: Account, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
-    """Return what the page shows of the errors of queries, predicted and, if there is a table, true."""
+def errors(account: Account, made: PageRows, true: PageRows | None, pictures: Pictures, seed: int) -> dict[str, Any]:
+    """Return the page's data about errors of queries: predicted and, if there is a table, true."""
     synthesis = account.synthesis
     numbers = list(synthesis.schema.domain.numbers)
     rows, d = max(synthesis.release.n, len(made.points)), len(numbers)
@@ -239,7 +240,7 @@ def errors(account: Account, made: Side, true: Side | None, pictures: Pictures, 
     # Error bars of releases of tables take minutes of trials; the lights are about their errors.
     predictable = synthesis.has_error_bars and not synthesis.release.columns
     points = Distribution(made.points[:, numbers], made.weights)
-    asked = [Asked(family, synthesis.predicted_error(family, LEVEL) if predictable else None,
+    asked = [AskedQueries(family, synthesis.predicted_error(family, LEVEL) if predictable else None,
                    None if true is None else evaluate(family, true.points[:, numbers], points))
              for family in families(d, count, seed)]
     told = {"frequencies": account.errors(), "queries": _query_table(asked, true is not None),
@@ -249,14 +250,14 @@ def errors(account: Account, made: Side, true: Side | None, pictures: Pictures, 
             "shown": any(table.rows for table in told.values()) or not synthesis.has_error_bars}
 
 
-def _query_table(asked: Sequence[Asked], true: bool) -> Table:
+def _query_table(asked: Sequence[AskedQueries], true: bool) -> Table:
     head = ["Queries", "Number", "Typical bound", "Greatest bound", "All together"]
     if true:
         head += ["True typical error", "True greatest error", "Within their bounds"]
     return Table("Errors of queries of numbers", head, [row for each in asked for row in _query_rows(each)])
 
 
-def _query_rows(asked: Asked) -> list[list[Any]]:
+def _query_rows(asked: AskedQueries) -> list[list[Any]]:
     rows: list[list[Any]] = []
     bar, evaluation, labels = asked.bar, asked.evaluation, asked.family.labels
     if bar is not None:
@@ -271,7 +272,7 @@ def _query_rows(asked: Asked) -> list[list[Any]]:
     return rows
 
 
-def _worst_table(asked: Sequence[Asked], made: Side) -> Table:
+def _worst_table(asked: Sequence[AskedQueries], made: PageRows) -> Table:
     columns = [values.column for values in made.values if values.column.kind != "categorical"]
     return Table("The worst queries of each family",
                  ("Query", "Error", "Its bound", "True answer", "Synthetic answer"),
@@ -279,7 +280,7 @@ def _worst_table(asked: Sequence[Asked], made: Side) -> Table:
                      each.family, each.evaluation, None if each.bar is None else each.bar.bound, columns)])
 
 
-def _scatter(asked: Sequence[Asked], pictures: Pictures) -> dict[str, Any] | None:
+def _scatter(asked: Sequence[AskedQueries], pictures: Pictures) -> dict[str, Any] | None:
     drawn = [(each.bar.bound.ravel(), each.evaluation.errors.ravel(), each.family.labels[0].split(",")[0])
              for each in asked if each.bar is not None and each.evaluation is not None]
     if not drawn:
@@ -289,8 +290,9 @@ def _scatter(asked: Sequence[Asked], pictures: Pictures) -> dict[str, Any] | Non
                         scatter(x, y, labels, "predicted bound, 95 %", "true absolute error"))
 
 
-def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
-    """Return what the page shows of the points themselves, and of their distances to true records."""
+def points(synthesis: Synthesis, made: PageRows, true: PageRows | None, pictures: Pictures,
+           seed: int) -> dict[str, Any]:
+    """Return the page's data about the points, and about their distances to true records."""
     schema = synthesis.schema
     count = max(1, min(synthesis.rows, MOST_SAMPLED // made.points.shape[1]))
     sample = synthesis.columns(count, np.random.default_rng([seed, 2]))

@@ -94,7 +94,7 @@ def ledger_table(ledger: Ledger) -> Table:
 
 
 def versions_table(made: dict[str, str]) -> Table:
-    """Return what made the release, as far as it is known, and what writes the page."""
+    """Return the programs that made the release, as far as they are known, and that write the page."""
     return Table("Versions", ("Program", *(("Made the release",) if made else ()), "Wrote this page"),
                  _versions(made), ())
 

@@ -13,7 +13,7 @@ from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction.tables import cells_of_columns
-from trigmech.report.columns import Marginal, Noisy, is_numeric
+from trigmech.report.columns import ColumnShares, Noisy, is_numeric
 from trigmech.report.dependences import Dependence, dependences_of
 from trigmech.report.figures import number, percent
 from trigmech.report.statement import Row, Table
@@ -55,7 +55,7 @@ class TableAccount:
                 look.deviation * look.query.greatest_noise
                 for look, column in zip(looks, self.release.columns, strict=True)]
 
-    def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
+    def columns(self, marginals: Sequence[ColumnShares]) -> list[Noisy | None]:
         """Return the released frequencies of each column, in the cells of a marginal."""
         looks = (self.release.look_at(j) for j in range(len(self.release.columns)))
         return [None if look is None else _noisy(look, own) for look, own in zip(looks, marginals, strict=True)]
@@ -120,12 +120,11 @@ class TableAccount:
             return f"third: products of the directions of rows, for {directions.query.size} pairs of columns"
         if products is None:
             return "third: products of ranks of 0 pairs of them"
-        pairs = len(products.query.pairs)
-        return (f"third: products of contrasts of the cells of {pairs} pairs" if products.query.contrasted else
-                f"third: products of ranks of {pairs} pairs of them")
+        return f"third: products of {products.query.factors_named} of {len(products.query.pairs)} pairs" + (
+            "" if products.query.tells_tables else " of them")
 
     def _chosen(self) -> Table:
-        """Return how finely each column was measured; what came after its first look was chosen by that look."""
+        """Return how finely each column was measured. Its first measurement chose the later ones."""
         release = self.release
         d = len(release.columns)
         sizes = [look.query.partition.size if (look := release.look_at(j)) else "—" for j in range(d)]
@@ -153,8 +152,8 @@ class TableAccount:
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
-def _noisy(look: Measurement[Histogram], own: Marginal) -> Noisy:
-    """Return what a look released, in the cells of a marginal."""
+def _noisy(look: Measurement[Histogram], own: ColumnShares) -> Noisy:
+    """Return the released frequencies of a column, in the cells of a marginal."""
     partition, frequencies = look.query.partition, look.means
     k = len(partition.indicators)
     within = _within(partition, _thresholds(own, partition)) if partition.intervals else np.zeros((0, 0))
@@ -168,8 +167,8 @@ def _noisy(look: Measurement[Histogram], own: Marginal) -> Noisy:
                  np.empty(0), np.empty(0))
 
 
-def _thresholds(own: Marginal, partition: Partition) -> Array:
-    """Return the edges of a marginal's bins, or what lies between its named values, in the cube; the ends are open."""
+def _thresholds(own: ColumnShares, partition: Partition) -> Array:
+    """Return the edges of a marginal's bins, or points between its named values, in the cube; the ends are open."""
     if is_numeric(own.column):
         low, high = transformed_bounds(own.column)
         inner = (own.edges[1:-1] - low) / (high - low) * 2.0 - 1.0
@@ -180,7 +179,7 @@ def _thresholds(own: Marginal, partition: Partition) -> Array:
 
 
 def _within(partition: Partition, thresholds: Array) -> Array:
-    """Return what part (bins, c) of each interval lies in each bin, if its levels, or values, are as frequent."""
+    """Return the part (bins, c) of each interval in each bin, if its levels or values are equally frequent."""
     edges, levels = partition.edges, partition.levels
     if levels is not None:
         thresholds, edges = (np.searchsorted(levels, at).astype(np.float64) for at in (thresholds, edges))

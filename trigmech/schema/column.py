@@ -250,7 +250,7 @@ class Column:
             self._set("other", other)
 
     def date(self, option: str, value: Any) -> Any:
-        """Return a date, or a time without a zone, from what a user may give for one."""
+        """Return a date, or a time without a zone, from a user's value."""
         found = times.read(value)
         if found is None:
             form = "in ISO form " if isinstance(value, str) else ""

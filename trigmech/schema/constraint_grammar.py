@@ -166,7 +166,7 @@ class _Parser:
         return self.columns[name]
 
     def is_column(self, left: Column) -> bool:
-        """Return whether what stands on the right is a column."""
+        """Return whether the right side is a column."""
         token = self.tokens[self.place]
         name = _unquoted(token)
         if token.kind != "quoted":

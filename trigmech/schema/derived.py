@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trigmech.errors import InputError, shown
 from trigmech.schema.column import MOST_DECIMALS, Column
-from trigmech.schema.formula import LARGEST_EXACT, Formula, names_read, parse, range_of, tables_read
+from trigmech.schema.formula import LARGEST_EXACT, Expression, names_read, parse, range_of, tables_read
 from trigmech.schema.lookup import Lookup, read_lookup
 from trigmech.schema.rounding import PARTS
 from trigmech.schema.values import is_unicode
@@ -108,7 +108,7 @@ class Completion:
     ``order`` are the names of all columns as they stand in a synthetic table.
     """
 
-    steps: tuple[tuple[str, Formula, int | None], ...]
+    steps: tuple[tuple[str, Expression, int | None], ...]
     order: tuple[str, ...]
 
     @property
@@ -150,13 +150,10 @@ def _rounded(numbers: Array, digits: int) -> Array:
 
 
 def completion_of(columns: Sequence[Column], derived: Sequence[Derived], person: str | None) -> Completion:
-    """Return what adds derived columns to the others.
+    """Return a function that adds derived columns to the others.
 
-    Raises
-    ------
-    InputError
-        If a name occurs twice, a formula does not suit its columns, ``after`` names no column, or derived columns
-        derive from each other in a circle.
+    Raises an InputError if a name occurs twice, a formula does not suit its columns, ``after`` names no column, or
+    derived columns derive from each other in a circle.
     """
     names = [column.name for column in columns]
     for each in derived:
@@ -194,7 +191,7 @@ def listed(given: Any) -> tuple[Derived, ...]:
     return found
 
 
-def _digits(each: Derived, formula: Formula) -> int | None:
+def _digits(each: Derived, formula: Expression) -> int | None:
     """Return the digits after the point of a derived column of numbers; None if it is not rounded."""
     if each.decimals is not None:
         if formula.range.sort != "numbers":

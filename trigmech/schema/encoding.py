@@ -62,7 +62,7 @@ def from_unit(points: Matrix, lower: Any, upper: Any) -> Matrix:
 def shortened(values: Matrix, error: Any) -> Matrix:
     """Return numbers that are within an error of one with few decimals as that one: 19.99, not 19.990000000000002.
 
-    So a number that went to [-1, 1] and came back is what it was. "Few" is three or four fewer than the error allows,
+    So a number that goes to [-1, 1] and back does not change. "Few" is three or four fewer than the error allows,
     so that other numbers are very seldom that close to one; they stay as they are.
     """
     scale = 10.0 ** np.minimum(-np.ceil(np.log10(np.maximum(1000.0 * error, 1e-300))), MOST_DECIMALS)

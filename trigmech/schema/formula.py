@@ -42,7 +42,7 @@ LARGEST_FOUND = 2.0**51
 
 @dataclass(frozen=True)
 class Range:
-    """What a formula, or a part of it, can be: ``sort`` "numbers", "times" or "text"; between low and high, if numbers.
+    """The values of a formula or a part of it: ``sort`` "numbers", "times" or "text"; between low and high, if numbers.
 
     ``whole`` are whole numbers, or times that are days. ``lacks``: it may be missing.
     """
@@ -55,7 +55,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Formula:
+class Expression:
     """A parsed formula: the columns that it reads, what it can be, and a function of arrays by name."""
 
     reads: frozenset[str]
@@ -64,7 +64,7 @@ class Formula:
 
 
 def range_of(column: Column) -> Range:
-    """Return what the values of a column can be."""
+    """Return the possible values of a column."""
     lacks = column.missing == "keep"
     if column.resolution is not None:
         return Range("times", whole=column.resolution == "day", lacks=lacks)
@@ -107,7 +107,7 @@ OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.FloorDiv: ("//", np.floor_divide), ast.Mod: ("%", np.mod), ast.Pow: ("**", np.power)}
 
 
-def parse(name: str, text: Any, ranges: Mapping[str, Range], tables: Mapping[str, Lookup]) -> Formula:
+def parse(name: str, text: Any, ranges: Mapping[str, Range], tables: Mapping[str, Lookup]) -> Expression:
     """Return a formula about columns with these ranges.
 
     Parameters
@@ -184,7 +184,7 @@ class _Parser:
         text = self.text if len(self.text) <= 100 else self.text[:100] + "..."
         raise InputError(f"derived column {self.name!r}: {text!r}: {rule}")
 
-    def whole(self) -> Formula:
+    def whole(self) -> Expression:
         part = self.part(self.tree, 0)
         if part.range.sort == "times":
             self.fail("it is a time; a derived column holds numbers or text, such as a difference of two times in days")
@@ -194,7 +194,7 @@ class _Parser:
             with np.errstate(all="ignore"):
                 return np.ma.asarray(part.values(given))
 
-        return Formula(frozenset(self.reads), replace(part.range, lacks=self.lacks), values)
+        return Expression(frozenset(self.reads), replace(part.range, lacks=self.lacks), values)
 
     def column(self, node: ast.AST) -> str | None:
         """Return the column that a node names; None if it cannot be one."""

@@ -22,18 +22,12 @@ Cell = float | int | str | None
 class Lookup:
     """A public table: the last cell of each row is the result for the others, which are its key.
 
-    Parameters
-    ----------
-    name : str
-        By which formulas call it, usually the name of its file.
-    rows : tuple of tuple
-        From 1 to 100,000 rows of equal length, at least 2. A column is of numbers, or of text; in the last column None
-        means that the result is missing.
+    name: By which formulas call it, usually the name of its file.
+    rows: From 1 to 100,000 rows of equal length, at least 2. A column is of numbers, or of text; in the last column
+      None means that the result is missing.
 
-    Raises
-    ------
-    InputError
-        If rows differ in length, a column mixes numbers and text, or two rows of one key have different results.
+    Raises an InputError if rows differ in length, a column mixes numbers and text, or two rows of one key have
+    different results.
     """
 
     name: str
@@ -127,10 +121,7 @@ def read_lookup(name: str, folder: str | os.PathLike[str] = ".") -> Lookup:
 
     A column is of numbers if all its cells are numbers, and else of text. Empty results are missing.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or its rows break a rule of :class:`Lookup`.
+    Raises an InputError if the file cannot be read, or its rows break a rule of :class:`Lookup`.
     """
     path = Path(folder, name)
     try:

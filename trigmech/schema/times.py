@@ -23,7 +23,7 @@ def is_date(value: Any) -> bool:
 
 
 def read(value: Any) -> datetime.date | None:
-    """Return a date, or a time without a zone, from what a user may give for one; None if it is neither."""
+    """Return a date, or a time without a zone, from a user's value; None if the value is neither."""
     if isinstance(value, np.datetime64):
         value = value.tolist() if np.datetime_data(value)[0] in "YMWD" else value.astype("M8[us]").tolist()
     if isinstance(value, str):

@@ -138,7 +138,7 @@ def init(table: Any) -> str:
 
     Notes
     -----
-    Privacy: names and kinds are part of what must be public about a table. A guess can show something of the first
+    Privacy: names and kinds of columns must be public. A guess can show something of the first
     rows (a text among numbers, say), so the text states that guesses were made, and the holder is to confirm them.
     """
     first = Beginning(table)
@@ -282,7 +282,7 @@ def _derived(name: str, options: dict[str, Any], after: str | None, folder: Path
 
 
 def _lacking(name: str, options: Any) -> list[str]:
-    """Return sentences about what must be written for a column before its options can be looked at."""
+    """Return a sentence for each missing entry of a column. Its other options are checked after these are written."""
     if not isinstance(options, dict):
         return [f"column {name!r}: write its options below {_text({'columns': {name: {}}}).strip()}"]
     if "name" in options:

@@ -152,15 +152,9 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, An
 def take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "float64") -> NDArray[Any]:
     """Remove an array from the dictionary and return it, or raise an InputError.
 
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        The arrays from :func:`read`; its readers empty it, and refuse arrays that are left.
-    name : str
-    shape : int or str
-        A letter stands for any length.
-    kind : {"float64", "int64", "uint8"}
-        Its type. All its numbers must be finite.
+    arrays: The arrays from :func:`read`; its readers empty it, and refuse arrays that are left.
+    shape: A letter stands for any length.
+    kind, one of {"float64", "int64", "uint8"}: Its type. All its numbers must be finite.
     """
     if name not in arrays:
         raise InputError(f"the array {name!r} is missing")
@@ -270,7 +264,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_plain(value: Any, depth: int = 0) -> None:
-    """Refuse what JSON cannot express, or can in more than one way, and deep nesting."""
+    """Refuse values that JSON cannot express in exactly one way, and deep nesting."""
     if isinstance(value, dict | list):
         if depth == MAX_DEPTH:
             raise InputError(f"{MANIFEST} is nested deeper than {MAX_DEPTH}")

@@ -1,4 +1,4 @@
-"""What can be told of a saved release without its numbers, and so without the mechanisms that made them."""
+"""Facts about a saved release that need neither its numbers nor the mechanism that made them."""
 
 import os
 from typing import Any
@@ -11,14 +11,9 @@ from trigmech.storage import archive
 def facts_of(path: str | os.PathLike[str]) -> tuple[Schema, int]:
     """Return the schema and the number of rows of the private table, of a saved release.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is damaged, or is not a release of this kind.
+    Raises an InputError if the file cannot be read, is damaged, or is not a release of this kind.
 
-    Notes
-    -----
-    Privacy: public. Nothing that the file holds is executed. Of the rest of the file only the checksums are looked at.
+    Privacy: public. Nothing in the file is executed. The rest of the file is only compared with its checksums.
     """
     content, _ = archive.read(path)
     released: Any = content.get("release")

@@ -43,15 +43,12 @@ MOST_SIZE = 2**27
 
 
 def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
-    """Return what the manifest holds of a release, and its arrays by name; all public.
+    """Return the manifest's entry about a release, and its arrays by name; all public.
 
     The domain is the schema's. That of the release is the same, but for integers whose bounds were found for it: their
     values were not known when it was designed, and their intervals may hold any number of them.
 
-    Raises
-    ------
-    InputError
-        If a query has no form in a file.
+    Raises an InputError if a query has no form in a file.
     """
     unknown = [coordinate for coordinate, _ in domain.levels if release.domain.levels_of(coordinate) is None]
     if without_levels(domain, unknown) != release.domain:
@@ -95,17 +92,10 @@ def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
 def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of :func:`parts_of`, or raise an InputError; its arrays are taken from the dictionary.
 
-    Parameters
-    ----------
-    value : object
-        What the manifest holds of it.
-    arrays : dict of str to ndarray
-    domain : Domain
-        The schema's domain.
+    value: The manifest's entry about it.
+    domain: The schema's domain.
 
-    Notes
-    -----
-    Cost: linear in the size of the arrays, whatever they hold.
+    Cost: linear in the size of the arrays, for any content.
     """
     optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
     values = {"continuous": []} | fields(value, "release", {

@@ -21,7 +21,7 @@ from trigmech.planning.contrasted import MOST_IN_LOOK
 from trigmech.planning.tables import MOST_INTERVALS
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 from trigmech.storage.archive import take
 from trigmech.storage.measurements_file import LARGEST, MOST_POSITIONS, checked_deviations, parts_in, without_levels
 
@@ -35,17 +35,10 @@ KIND = "tables"
 def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of a file, or raise an InputError; its arrays are taken from the dictionary.
 
-    Parameters
-    ----------
-    value : object
-        What the manifest holds of it.
-    arrays : dict of str to ndarray
-    domain : Domain
-        The schema's domain.
+    value: The manifest's entry about it.
+    domain: The schema's domain.
 
-    Notes
-    -----
-    Cost: linear in the size of the arrays, whatever they hold.
+    Cost: linear in the size of the arrays, for any content.
     """
     optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
     values = {"continuous": []} | fields(value, "release", {
@@ -65,7 +58,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     noisy = parts_in(arrays, "release.looks.values", [partition.size - int(own) for partition, own
                                                     in zip(looked, contrasted, strict=True)])
     deviations = _deviations(arrays, "release.looks.deviations", len(looked)).tolist()
-    kind = Ranges if values["cumulative"] else Histogram
+    kind = PrefixSums if values["cumulative"] else Histogram
     looks = tuple(Measurement((Contrasts if each else kind)(j, partition), 1.0, own, deviation)
                   for j, (partition, own, deviation, each) in enumerate(zip(
                       looked, noisy, deviations, contrasted.tolist(), strict=True)))

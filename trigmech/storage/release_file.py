@@ -19,6 +19,7 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
 from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Mechanism, check_points
+from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
@@ -34,15 +35,15 @@ TEXT = (str, 200)
 
 def write(path: str | os.PathLike[str], *, release: Release, ledger: Ledger, schema: Schema,
           library: str | None, versions: dict[str, str], categorical: tuple[str, ...] = (),
-          fit: Reconstruction | None = None, mechanism: Mechanism | None = None,
-          made_by: str | None = None) -> None:
+          fit: Reconstruction | None = None, mechanism: Mechanism | None = None, made_by: str | None = None,
+          budget: Budget | None = None) -> None:
     """Save the parts of a release in the format of :mod:`trigmech.storage.archive`, whole or not at all.
 
     Parameters
     ----------
     path : path, public
         An older file of this name is replaced.
-    release, ledger, schema, library, versions, categorical, fit, mechanism, made_by
+    release, ledger, schema, library, versions, categorical, fit, mechanism, made_by, budget
         As :class:`trigmech.Synthesis` has them; all public. Without a fit the file holds noisy moments alone.
 
     Raises
@@ -71,6 +72,8 @@ def write(path: str | os.PathLike[str], *, release: Release, ledger: Ledger, sch
                                 mechanism_file.name_of(mechanism))
     elif made_by is not None:
         content["mechanism"] = made_by
+    if budget is not None and budget != ledger.budget:
+        content["budget"] = budget.to_dict()
     # Whether a file can be read must be known before the only other copy of its parts is gone.
     _together(content, dict(arrays))
     archive.write(path, content, arrays)
@@ -108,13 +111,13 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, Any]:
-    """Make the parts of what a file holds; ``arrays`` is emptied."""
+    """Return the parts of a release from a file's content; ``arrays`` is emptied."""
     kinds: dict[str, Kind] = dict.fromkeys(("privacy", "versions", "schema", "ledger", "release", "fit", "library"),
                                            object)
-    optional: dict[str, Kind] = {key: object for key in ("categorical", "mechanism") if key in content}
+    optional: dict[str, Kind] = {key: object for key in ("categorical", "mechanism", "budget") if key in content}
     # Noisy moments alone have no default size of a sample.
     rows: Kind = object if content.get("fit") is None else (int, 1)
-    values = {"categorical": [], "mechanism": None} | fields(content, "the manifest",
+    values = {"categorical": [], "mechanism": None, "budget": None} | fields(content, "the manifest",
                                                              {**kinds, "rows": rows, **optional})
     versions = fields(values["versions"], "versions", dict.fromkeys(("trigmech", "numpy", "opendp", "python"), TEXT))
     schema = Schema.from_dict(values["schema"])
@@ -138,7 +141,9 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     release = readers[kind](released, arrays, schema.domain)
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
                              "categorical": tuple(categorical), "versions": versions,
-                             "mechanism": None, "made_by": None}
+                             "mechanism": None, "made_by": None, "budget": None}
+    if values["budget"] is not None:
+        parts["budget"] = Budget.from_dict(values["budget"], "the mechanism's budget")
     if isinstance(values["mechanism"], str):
         parts["made_by"] = of_kind("the mechanism", values["mechanism"], TEXT)
     elif values["mechanism"] is not None:

@@ -31,15 +31,9 @@ OF_POSITIONS = 9
 def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points: int, found: int = 0) -> None:
     """Raise an InputError if a file might not hold a run's release, or could not be read again.
 
-    Parameters
-    ----------
-    measured : TableDesign, or another design
-        Its property ``largest`` bounds the release, if it has one. The functions that it names are counted too.
-    points, found : int
-        The largest number of points, and of categories that a private step finds.
+    measured: Its property ``largest`` bounds the release, if it has one. The functions that it names are counted too.
+    points, found: The largest number of points, and of categories that a private step finds.
 
-    Notes
-    -----
     Privacy: public facts only. Cost: that of writing the schema.
     """
     manifest = _manifest(schema, charges) + found * CATEGORY_IN_WORDS + BESIDE

@@ -73,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 
 class RoundsFile:
-    """What one run has released so far, as :func:`opened` gives it; see the module's docstring.
+    """The released numbers of one run so far, from :func:`opened`; see the module's docstring.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class RoundsFile:
             for (drawn, released), (charge, values) in zip(self._known, draws, strict=False))
 
     def keep(self, charge: Charge, released: Array | Found) -> None:
-        """Write what a draw released, durably, before it is used."""
+        """Write the released numbers of a draw, durably, before they are used."""
         if self._handle < 0:
             return
         shape = list(released.shape) if isinstance(released, np.ndarray) else None

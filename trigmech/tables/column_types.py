@@ -36,7 +36,7 @@ class ColumnsOfFile(Protocol):
 
     @property
     def columns(self) -> Sequence[ColumnOfFile]:
-        """What their cells are."""
+        """The kind of their cells."""
 
     @property
     def width(self) -> int:
@@ -66,7 +66,7 @@ def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
 
 
 def to_pandas(column: NDArray, categories: Categories | None = None) -> Any:
-    """Return an array, which may be masked, as what pandas makes a column of: its own type of them with categories."""
+    """Return an array, which may be masked, in the form that pandas needs for a column with categories."""
     import pandas
 
     if categories is not None:

@@ -16,7 +16,7 @@ from trigmech.tables.scalars import seconds_of
 def trimmed(cells: Any, missing: Iterable[str], categories: Iterable[Any] = ()) -> Any:
     """Return cells (a pyarrow array of strings, private) without white space around them, null where missing.
 
-    What counts as missing does not where it is among the categories.
+    A text that usually means a missing value is an ordinary value if it is one of the categories.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

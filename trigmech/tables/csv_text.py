@@ -86,7 +86,7 @@ class CsvText:
 
     @property
     def separators(self) -> str:
-        """What to do if the names hold a character that often separates cells, as a sentence, or nothing."""
+        """A sentence of advice if the names hold a character that often separates cells; else empty."""
         held = [sign for sign in SEPARATORS if sign != self._delimiter and any(sign in name for name in self.names)]
         # The message states only that it is there: where a header is missing the names are a record.
         return "" if not held else (f"its first row holds {SEPARATORS[held[0]]}; if they separate the cells, "

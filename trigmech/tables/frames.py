@@ -132,7 +132,7 @@ class Columns:
             return distinct_arrow(series.to_arrow())
 
     def of_each(self, j: int, read: Callable[[Any], Any], missing: Any) -> NDArray:
-        """Return what a function makes of each row's value in column j (n,), and ``missing`` where there is none."""
+        """Return a function's results for the values in column j (n,), and ``missing`` for rows without a value."""
         values, codes = self.distinct(j)
         with self._reading(j):
             found = [missing if is_missing(value) else read(value) for value in values]
@@ -318,7 +318,7 @@ def _plain_array(table: Any, d: int) -> NDArray:
 
 
 def _cells_of_row(row: Any) -> Sequence[Any] | None:
-    """Return the cells of a row of a list, whatever the other rows are; None if it is no row."""
+    """Return the cells of one row of a list; None if the object is not a row."""
     if type(row) in (list, tuple):
         return row
     if isinstance(row, str | bytes | bytearray | memoryview | np.ma.MaskedArray):

@@ -41,7 +41,7 @@ SOME_DATE = re.compile(r"[0-9]{1,4}([./ -])[0-9]{1,2}\1[0-9]{1,4}([T ,].*)?|[0-9
                        r"[^\W\d_]{3,9}\.? .*[0-9].*")
 
 
-class Part(NamedTuple):
+class RowsRead(NamedTuple):
     """Some consecutive rows.
 
     ``table`` is a pyarrow table (k rows) in which unreadable cells are null; ``bad`` tells by name and cause which
@@ -107,20 +107,14 @@ class View(NamedTuple):
 class LenientFile(TableFile):
     """PRIVATE. A table in a file that can be read past its faults.
 
-    Parameters
-    ----------
-    path, and the options
-        As those of :class:`trigmech.tables.reader.TableFile`.
+    path, and the options: As those of :class:`trigmech.tables.reader.TableFile`.
 
     Attributes
     ----------
     ragged : Ragged
         After :meth:`parts`: the rows of CSV that have another number of cells than the first one.
 
-    Raises
-    ------
-    InputError
-        If an option breaks a rule, or the file cannot be opened; :meth:`begin` looks at its content.
+    Raises an InputError if an option breaks a rule, or the file cannot be opened; :meth:`begin` looks at its content.
     """
 
     def __init__(self, path: Any, **options: Any) -> None:
@@ -219,24 +213,17 @@ class LenientFile(TableFile):
         self.empty_lines = lines[(lines < last) & (lines > (0 if self._csv is None else self._csv.lines_before))]
         return self.empty_lines
 
-    def parts(self, columns: Sequence[ColumnOfFile], places: Mapping[str, int]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[ColumnOfFile], places: Mapping[str, int]) -> Iterator[RowsRead]:
         """Yield some columns of the table under the names of a schema.
 
-        Parameters
-        ----------
-        columns : sequence of ColumnOfFile
-            Of a schema.
-        places : mapping of str to int
-            Which of the file's columns each of them is, from 0.
+        columns: Of a schema.
+        places: Which of the file's columns each of them is, from 0.
 
         Yields
         ------
         Part, private
 
-        Raises
-        ------
-        InputError
-            If the file is damaged, or has changed, or its text is in another encoding.
+        Raises an InputError if the file is damaged, or has changed, or its text is in another encoding.
         """
         if self._csv is not None:
             yield from self._parts_of_text(self._csv, columns, places)
@@ -245,11 +232,11 @@ class LenientFile(TableFile):
         done = 0
         for table in self.chunks(view):
             named = table.rename_columns([column.name for column in columns])
-            yield Part(named, {}, np.arange(done + 1, done + table.num_rows + 1))
+            yield RowsRead(named, {}, np.arange(done + 1, done + table.num_rows + 1))
             done += table.num_rows
 
     def _parts_of_text(self, text: CsvText, columns: Sequence[ColumnOfFile],
-                       places: Mapping[str, int]) -> Iterator[Part]:
+                       places: Mapping[str, int]) -> Iterator[RowsRead]:
         import pyarrow as pa
 
         self.ragged = Ragged()
@@ -265,7 +252,7 @@ class LenientFile(TableFile):
                 done, breaks = done + batch.num_rows, breaks + int(own.sum())
                 cells = {column.name: self._cells(text, column, batch.column(places[column.name]))
                          for column in columns}
-                yield Part(pa.table({name: held for name, (held, _) in cells.items()}),
+                yield RowsRead(pa.table({name: held for name, (held, _) in cells.items()}),
                            {name: bad for name, (_, bad) in cells.items() if bad},
                            self._lines(numbers, within + self.ragged.breaks_before(numbers)))
 

@@ -124,7 +124,7 @@ def paths_of(text: str | Path) -> list[str] | None:
 
 
 def plain_type(kind: Any) -> Any:
-    """Return the type of Arrow of what a column of some type holds: dictionaries hold values, and text is text."""
+    """Return the Arrow type of a column's values: that of the values of a dictionary, and one type for all text."""
     import pyarrow as pa
 
     while pa.types.is_dictionary(kind):

@@ -1,4 +1,4 @@
-"""Files with tables: what their suffixes and options mean, and how they are written."""
+"""Files with tables: the meaning of their suffixes and options, and how they are written."""
 
 import codecs
 import csv
@@ -45,7 +45,7 @@ def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def usual_delimiter(path: str | os.PathLike[str]) -> str:
-    """Return what stands between the cells of CSV in a file of that name."""
+    """Return the separator of CSV cells in a file of that name."""
     return DELIMITERS.get(suffixes(path)[0], ",")
 
 
@@ -206,7 +206,7 @@ def _write_csv(sink: Any, pieces: Iterator[Mapping[str, NDArray]], delimiter: st
 
 
 def _cells_of(values: NDArray) -> list[Any]:
-    """Return a column as what the writer of CSV makes cells of, None where masked."""
+    """Return a column in the form that the writer of CSV needs, with None for masked cells."""
     absent = np.ma.getmaskarray(values)
     plain = np.ma.getdata(values)
     cells = np.datetime_as_string(plain).tolist() if plain.dtype.kind == "M" else plain.tolist()

@@ -15,13 +15,9 @@ Draw = Literal["uniform", "published"]
 class Ellipsoid:
     """A k-dimensional ellipsoid in d dimensions.
 
-    Parameters
-    ----------
-    center : ndarray (d,)
-    directions : ndarray (d, k)
-        Orthonormal columns.
-    radii : ndarray (k,)
-        Semi-axes, at least 0.
+    center (d,)
+    directions (d, k): Orthonormal columns.
+    radii (k,): Semi-axes, at least 0.
     """
 
     center: NDArray[np.float64]
@@ -31,19 +27,12 @@ class Ellipsoid:
     def draw(self, size: int, rng: np.random.Generator, how: Draw = "uniform") -> NDArray[np.float64]:
         """Return points (size, d) of the ellipsoid.
 
-        Parameters
-        ----------
-        size : int
-            Number of points.
-        rng : numpy.random.Generator
-        how : {"uniform", "published"}
-            "uniform": uniform in volume, g/|g| U^(1/k) with normal g. "published": the radius and angles of algorithm
-            8. This radius has the same distribution. The angles are uniform in [0, pi], and the last in [0, 2 pi]; so
-            the first axes get too much of the variance. (R^k has k - 1 angles, but algorithm 8 draws k. The last k - 1
-            are used. In one dimension the single angle is a random sign.)
+        size: Number of points.
+        how, one of {"uniform", "published"}: "uniform": uniform in volume, g/|g| U^(1/k) with normal g. "published":
+          the radius and angles of algorithm 8. This radius has the same distribution. The angles are uniform in [0,
+          pi], and the last in [0, 2 pi]; so the first axes get too much of the variance. (R^k has k - 1 angles, but
+          algorithm 8 draws k. The last k - 1 are used. In one dimension the single angle is a random sign.)
 
-        Notes
-        -----
         Privacy: post-processing of released axes. The variance of uniform points along an axis is radius^2/(k+2). So
         semi-axes of sqrt(k+2) standard deviations match a covariance.
 

@@ -40,18 +40,10 @@ MOST_ENTRIES = 200_000_000
 class ThesisDesign:
     """The measurements, their noise scales, and the sizes for the fit.
 
-    Parameters
-    ----------
-    features : Features
-    scales : NoiseScales
-    grid : int, optional
-        N, for rows that are rounded to A^d.
-    levels : int, optional
-        L, for means that are rounded to multiples of 1/L.
-    rows : int, optional
-        Default size of a sample; None: the number of rows of the table.
-    rank, iterations : int
-        k and L of the private subspace iteration. Rank 0: no such iteration.
+    grid: N, for rows that are rounded to A^d.
+    levels: L, for means that are rounded to multiples of 1/L.
+    rows: Default size of a sample; None: the number of rows of the table.
+    rank, iterations: k and L of the private subspace iteration. Rank 0: no such iteration.
     """
 
     features: Features

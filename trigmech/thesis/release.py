@@ -106,17 +106,10 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
     the cube's centre. It subtracts the part of the released mean afterwards, which is post-processing. When a row is
     replaced, M moves 4 times less than A, and by an amount that does not depend on the table.
 
-    Parameters
-    ----------
-    mean : ndarray (d,)
-        The released mean.
-    charge : Charge
-        A recorded charge with ``count`` equal to ``iterations``.
-    rank, iterations : int
-        k and L of the thesis, at least 1; rank at most d.
+    mean (d,): The released mean.
+    charge: A recorded charge with ``count`` equal to ``iterations``.
+    rank, iterations: k and L of the thesis, at least 1; rank at most d.
 
-    Notes
-    -----
     Privacy: :mod:`trigmech.thesis.calibration`. The thesis prints noise of shape (n, k); the product has shape (d, k).
     Cost: L products of (d, d) and (d, k).
 

@@ -8,16 +8,10 @@ from dataclasses import dataclass
 class Sizes:
     """The four numbers of the first line of algorithms 4, 5, 9 and 10.
 
-    Parameters
-    ----------
-    degree : int
-        t: degrees of one column run from 0 to t - 1.
-    grid : int
-        N: points of A.
-    rows : int
-        m: rows of the synthetic table.
-    levels : int
-        L: numbers are rounded to multiples of 1/L.
+    degree: t: degrees of one column run from 0 to t - 1.
+    grid: N: points of A.
+    rows: m: rows of the synthetic table.
+    levels: L: numbers are rounded to multiples of 1/L.
     """
 
     degree: int

@@ -41,14 +41,9 @@ def summed_importance(family: Family, p: int, q: int) -> Importance:
     The family must not be a mixture, because its members may treat different columns alike; p and q are the largest
     degrees of a column and in a pair.
 
-    Raises
-    ------
-    InputError
-        If the family does not return (parts, K) finite numbers that are at least 0, or all numbers of some
-        part is 0, unless the family is symmetric: nothing could be measured for it.
+    Raises an InputError if the family does not return (parts, K) finite numbers that are at least 0, or all numbers of
+    some part is 0, unless the family is symmetric: nothing could be measured for it.
 
-    Notes
-    -----
     Cost: that of ``importance`` for p + q^2 + 1 products if the family is symmetric; else for p d + q^2 d (d - 1) / 2 +
     d (d - 1) (d - 2) / 6, with d at most 128 in the last two.
     """

@@ -84,10 +84,7 @@ def distinct(labels: Iterable[str]) -> tuple[str, ...]:
 def answerable(family: Family) -> "Workload":
     """Return a family that has answers and coefficients.
 
-    Raises
-    ------
-    InputError
-        If it lacks one.
+    Raises an InputError if it lacks one.
     """
     for name in ("answers", "coefficients"):
         if not callable(getattr(family, name, None)):
