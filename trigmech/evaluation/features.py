@@ -25,6 +25,8 @@ DRAWS, SEED = 12, 2014
 # How strong a dependence usually is of which a release shows nothing: a correlation, and the total variation of a table
 # from that of independent columns. No error that noise makes is expected to be larger.
 USUAL = 0.35
+# A dependence below it is one of rounding errors.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +152,7 @@ def _of_pairs(release: Release, coding: Coding, noise: Array) -> tuple[Array, Ar
         # One cell shows nothing.
         left = float(each.mean()) * math.sqrt(a * b * (a + b)) if min(a, b) > 1 else math.inf
         strength = min(float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum()) / 2.0, 1.0)
+        strength = 0.0 if strength < ROUNDING else strength
         coarse = 1.0 - min(1.0, a / sizes[j]) * min(1.0, b / sizes[h])
         # Noise cannot lower a frequency by more than itself.
         filled = min(float(np.minimum(2.0 * each, np.maximum(table, 0.0)).sum()) / 2.0, 1.0)
