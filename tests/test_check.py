@@ -294,6 +294,11 @@ def test_a_dataframe_is_refused_if_and_only_if_a_release_refuses_it(changes, arr
     assert tm.check(given_table, TYPES).refused == refused
 
 
+def test_a_cell_of_digits_and_points_alone_has_no_unit():
+    assert [cause_of_number(cell, ".") for cell in ("1.2.3", "1-2", "12.5.", "(1.5)", "1.2.3 kg", "5 %", "€ 7")] == [
+        "word", "word", "word", "unit", "unit", "unit", "unit"]
+
+
 @settings(max_examples=400)
 @given(cells.map(str.strip), st.sampled_from(".,"))
 def test_a_cell_is_a_number_or_a_date_as_the_reader_takes_it(cell, decimal):

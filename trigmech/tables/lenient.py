@@ -315,7 +315,8 @@ def cause_of_number(text: str, decimal: str) -> str:
         return "thousands"
     if OTHER_SIGN.fullmatch(text) and any(sign.isdigit() for sign in text):
         return "decimal sign"
-    return "unit" if UNIT.fullmatch(text) and any(sign.isdigit() for sign in text) else "word"
+    # 1.2.3 has no unit.
+    return "unit" if UNIT.fullmatch(text) and set(text) - set("0123456789.,' +-") else "word"
 
 
 def cause_of_date(text: str, date_format: str | None) -> str:
