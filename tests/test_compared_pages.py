@@ -96,6 +96,14 @@ def test_advice_fits_a_terminal_and_loses_no_word_of_it(width, tmp_path, monkeyp
     assert "Points are percentage points" in words
 
 
+def test_wide_tables_are_wrapped_on_paper_which_has_no_scroll_bar(tmp_path):
+    schema = tm.Schema([tm.Column(name, 0, 1) for name in "ab"])
+    page = tm.advise(schema, 500, epsilons=(1.0,)).write(tmp_path / "page.html").read_text()
+    screen, paper = page.split("@media print")
+    assert ".n { text-align: right; white-space: nowrap;" in screen
+    assert ".n { white-space: normal; }" in paper.split("</style>")[0]
+
+
 def test_a_dependence_of_rounding_errors_is_no_dependence(made):
     expected = forecast(made.release, made.schema, made.distribution.points)
     assert all(strength == 0.0 or strength > 1e-9 for strength in expected.strengths.values())
