@@ -1,8 +1,9 @@
 """The errors that a release is expected to have, and their lights, from the release alone. Public.
 
 An error is expected to be a weighted sum of the sizes of its causes (:mod:`trigmech.evaluation.features`), and that of
-a pair is at least a part of the error that shrinking the noise leaves in its table. The weights make the logarithms of expected and true errors agree as well as they can, on public and made-up tables; and nine of ten
-errors there are below the upper ends of the bars. ``python -m experiments run lights`` measures on other tables how
+a pair is at least a part of the error that shrinking the noise leaves in its table. The weights make the logarithms of
+expected and true errors agree as well as they can, on public and made-up tables; and nine of ten errors there are below
+the upper ends of the bars. ``python -m experiments run lights`` measures on other tables how
 often the lights are right; ``experiments/results/lights.md`` says it.
 """
 
