@@ -93,6 +93,7 @@ def planted():
     plant("unit", "unit", [12, 13], "45 kg")
     plant("word", "word", list(range(20, 40)), "heavy")
     plant("form", "form", [5], "31.12.2021")
+    plant("form", "time of day", [14], "9:45 pm")
     plant("feb", "no such date", [6, 60], "2021-02-30")
     plant("gap", "missing", [7, 77, 177], "")
     plant("gap town", "missing", [9], "NA")
@@ -318,6 +319,11 @@ def test_a_dataframe_is_refused_if_and_only_if_a_release_refuses_it(changes, arr
     except InputError:
         refused = True
     assert tm.check(given_table, TYPES).refused == refused
+
+
+def test_a_cell_of_digits_and_points_alone_has_no_unit():
+    assert [cause_of_number(cell, ".") for cell in ("1.2.3", "1-2", "12.5.", "(1.5)", "1.2.3 kg", "5 %", "€ 7")] == [
+        "word", "word", "word", "unit", "unit", "unit", "unit"]
 
 
 @settings(max_examples=400)
@@ -612,3 +618,14 @@ def test_derived_columns_that_do_not_hold_are_counted(tmp_path, form):
     # A release does not look at them.
     made = tm.synthesize(frame, schema, tm.Budget(1.0, 1e-5), rng=rng).sample(30, rng)
     assert (made["hour"] == made["start"] // 100).all()
+
+
+def test_one_value_and_several_are_told_of_in_their_own_grammar():
+    schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", kind="categorical", categories=("x", "y"), other="y")])
+    told = [each.sentence for each in tm.check(pd.DataFrame({"a": [7.5, 0.5] * 20, "b": ["z"] + ["x"] * 39}), schema)]
+    assert "20 values farther outside the bounds than the bounds are apart" in told
+    assert any(each.startswith("1 value not among the categories, which counts as other") for each in told)
+    told = [each.sentence for each in tm.check(pd.DataFrame({"a": [1.5] + [0.5] * 39, "b": ["z", "z"] + ["x"] * 38}),
+                                               schema)]
+    assert "1 value outside the bounds, which counts as the nearer bound" in told
+    assert any(each.startswith("2 values not among the categories, which count as other") for each in told)

@@ -63,8 +63,8 @@ upper = 2020-12-31
 """
 # What a release says whatever its table holds.
 ADVICE = ("trigmech: infinite values and values outside the bounds count as the nearest bound, and a release never "
-          "shows whether the table has such values; `trigmech schema check schema.toml --against data.csv` counts "
-          "them, for you alone")
+          "shows whether the table has such values; `trigmech check data.csv --schema schema.toml` counts them, "
+          "for you alone")
 NAMES = ["age", "income", "colour", "joined"]
 # A value of the table that no output may show.
 SECRET = "54321.987"
@@ -221,7 +221,7 @@ def test_a_release_says_the_same_whatever_does_not_fit_its_schema(run, clinic):
         assert with_noise[0] == 0
         told.append((said.replace(f"{len(told)}.json", ""), with_noise[2].splitlines()[0]))
         # The command that it names counts what is odd.
-        counted = run(*shlex.split(ADVICE.split("`")[1])[1:])[2]
+        counted = run(*shlex.split(ADVICE.split("`")[1])[1:])[1]
         assert (f"'income': {len(rows)} " in counted) == (len(told) > 1)
     assert len(set(told)) == 1
     assert told[0][1] == ADVICE
@@ -323,6 +323,27 @@ def test_a_sample_is_whole_where_standard_output_takes_parts(run, clinic, monkey
     assert run("sample", "clinic.tm", "--rows", "100")[0] == 0
     assert parts.taken.count(b"\n") == 101
     assert not parts.closed
+
+
+def test_columns_of_one_name_are_named_by_their_places_to_whoever_writes_the_schema(run, tmp_path):
+    (tmp_path / "twice.csv").write_text("a;secret;b;secret;a\n1;2;3;4;5\n")
+    status, _, told = run("schema", "init", "twice.csv", "--delimiter", ";")
+    assert status == 3
+    assert "two columns have the same name: columns 1, 2, 4, 5; rename or remove some of them" in told
+    assert "secret" not in told
+    status, _, told = run("schema", "init", "none.csv")
+    assert (status, told) == (3, "trigmech: cannot read 'none.csv': there is no such file")
+
+
+def test_whoever_forgets_how_the_table_is_written_is_told_of_the_schema_file(run, clinic):
+    (clinic / "odd.csv").write_text(table_text().replace(",", ";"))
+    for command in ("evaluate", "report"):
+        status, _, told = run(command, "clinic.tm", "--against", "odd.csv")
+        assert status == 3
+        assert "If a schema file says how the table is written, give --schema schema.toml" in told
+    status, _, told = run("evaluate", "clinic.tm", "--against", "odd.csv", "--schema", "schema.toml")
+    assert status == 3
+    assert "give --schema" not in told
 
 
 def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic, monkeypatch):

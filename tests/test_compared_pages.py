@@ -60,6 +60,59 @@ def test_a_comparison_says_that_it_is_not_private_where_it_read_the_table_and_no
     assert ("NOT PRIVATE: these figures were computed from the private table" in told) == against
 
 
+def shown_by(monkeypatch, capsys, *arguments, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys, "argv", ["trigmech", *arguments])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    printed = capsys.readouterr()
+    assert not ending.value.code, printed.err
+    return printed.out
+
+
+LONG = "household_income_before_taxes_and_transfers_of_all_members"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_advice_fits_a_terminal_and_loses_no_word_of_it(width, tmp_path, monkeypatch, capsys):
+    names = ["age", LONG, "years of school", "region", *(f"x{k}" for k in range(5))]
+    (tmp_path / "schema.toml").write_text("".join(
+        f"[columns.\"{name}\"]\nkind = \"integer\"\nlower = 0\nupper = 90\n" for name in names))
+    asked = ["advise", str(tmp_path / "schema.toml"), "--rows", "500"]
+    said = shown_by(monkeypatch, capsys, *asked, width=width)
+    lines = said.splitlines()
+    assert "…" not in said
+    tables = lines[next(at for at, line in enumerate(lines) if "─" in line):]
+    assert max(map(len, tables)) <= width
+    # A long name is broken, and each number stands in one piece beside the rows of its own table.
+    facts = tm.advise(tm.load_schema(tmp_path / "schema.toml"), 500).facts
+    for step in facts["epsilons"]:
+        assert all(percent(each["error"]) in said for each in step["columns"])
+    assert LONG in "".join(line[:max(24, width // 3) + 1].strip() for line in lines)
+    # 36 pairs are more than a terminal is shown, and a line below the table says so.
+    words = " ".join(said.split())
+    assert "the first 30 of 36 lines" in words.split("Expected errors of pairs")[1]
+    assert words.count("lines; --html PAGE or --json has all") == 1
+    assert "Points are percentage points" in words
+
+
+def test_wide_tables_are_wrapped_on_paper_which_has_no_scroll_bar(tmp_path):
+    schema = tm.Schema([tm.Column(name, 0, 1) for name in "ab"])
+    page = tm.advise(schema, 500, epsilons=(1.0,)).write(tmp_path / "page.html").read_text()
+    screen, paper = page.split("@media print")
+    assert ".n { text-align: right; white-space: nowrap;" in screen
+    assert ".n { white-space: normal; }" in paper.split("</style>")[0]
+
+
+def test_a_dependence_of_rounding_errors_is_no_dependence(made):
+    expected = forecast(made.release, made.schema, made.distribution.points)
+    assert all(strength == 0.0 or strength > 1e-9 for strength in expected.strengths.values())
+    exact = tm.synthesize(np.random.default_rng(3).random((200, 6)) * 2 - 1, tm.Schema.cube(6), tm.Budget(0.5, 1e-6),
+                          tm.TableMechanism(points=256), np.random.default_rng(1))
+    expected = forecast(exact.release, exact.schema, exact.distribution.points)
+    assert min(expected.strengths.values()) == 0.0
+
+
 def test_measured_errors_are_what_scores_lack_and_correlations_as_they_are():
     found = SimpleNamespace(details={"columns": {"a": 0.9, "b": 0.75}, "pairs": {"a and b": 0.8, "a and c": 0.95},
                                      "correlations": {"differences": {"a and b": 0.07}}})

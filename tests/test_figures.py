@@ -30,6 +30,7 @@ from trigmech.report.figures import (
 )
 from trigmech.report.pair_figures import WRITTEN, Axis, boxes, cloud, shades
 from trigmech.schema.column import Column
+from trigmech.schema.encoding import transformed_bounds, untransformed
 
 SHARES, TRUE = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.8, 0.1])
 NOISE = np.array([0.5, 0.35, 0.15]), np.array([0.01, 0.02, 0.04])
@@ -97,6 +98,20 @@ def test_marks_of_a_transformed_axis_are_told_in_the_column_s_units():
     found = report_columns.ticks(Column("a", 1, 1e6, transform="log"), np.linspace(0.0, math.log(1e6), 5))
     assert [text for _, text in found] == ["10", "1000", "100,000"]
     np.testing.assert_allclose([at for at, _ in found], np.log([10.0, 1e3, 1e5]))
+
+
+@pytest.mark.parametrize(("bounds", "transform", "shown"), [
+    ((0, 1_000_000), "log1p", ["0", "10", "1000", "100,000"]), ((1, 50), "log", ["2", "10", "50"]),
+    ((0.001, 0.5), "log", ["0.001", "0.01", "0.1"]), ((3, 3.5), "log", ["3", "3.5"]), ((0, 0.5), "log1p", ["0", "0.5"]),
+    ((-10, 20_000), "log1p", ["−10", "0", "990"]), ((1, 1440), "log", ["1", "10", "100", "1000"])])
+def test_marks_of_a_transformed_axis_are_round(bounds, transform, shown):
+    column = Column("a", *bounds, transform=transform)
+    found = report_columns.ticks(column, report_columns._edges(column))
+    assert [text for _, text in found] == shown
+    low, high = transformed_bounds(column)
+    assert all(low <= at <= high for at, _ in found)
+    np.testing.assert_allclose([float(text.replace("−", "-").replace(",", "")) for text in shown],
+                               untransformed(column, np.array([at for at, _ in found])), atol=1e-9)
 
 
 def test_marks_of_numbers_are_round_and_reach_both_ends():

@@ -291,8 +291,11 @@ def test_thresholds_use_the_reserve_and_the_noise_beside_them_what_it_leaves(tmp
     assert book.total == filtered_epsilon(charges, 1e-6, 1.5e-7) > filtered_epsilon(charges[:1], 1e-6)
     assert (book.claims, LedgerFile.open(book.path).verify()) == (0, [])
     assert "not proved here" not in str(book)
-    with pytest.raises(BudgetError, match=r"deltas to 2.4e-07, over the reserve 1.5e-07 \(private"):
+    with pytest.raises(BudgetError, match=r"deltas to 2.4e-07, over the reserve 1.5e-07 \(private") as refused:
         Ledger(Budget(1.0, 1e-6), file=book).charge(*charges)
+    # A larger budget would not help.
+    assert "--reserve-delta" in str(refused.value)
+    assert "ledger raise" not in str(refused.value)
 
 
 # The first format

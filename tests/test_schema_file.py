@@ -278,11 +278,26 @@ def guessed(tmp_path, cells, **options):
     (["7", "+INF"], "integer", "infinite"), (["inf"], "continuous", "infinite"), (["inf", "word"], "categorical", ""),
     (["inf", "2020-01-01"], "categorical", ""), (["nan", "5"], "integer", ""), (["nan", "5.5"], "continuous", ""),
     (["nan"], "continuous", ""), (["nan", "word"], "categorical", ""),
-    (["53.5", "53,5"], "categorical", "Some have a decimal point")])
+    (["53.5", "53,5"], "categorical", "Some have a decimal point"),
+    (["52,900", "67434", "1,020"], "categorical", "sign before three digits"),
+    (["52,900", "61,250"], "categorical", "sign before three digits"),
+    (["52,90", "61,250"], "categorical", "--decimal"),
+    (["1,234,567", "67434"], "categorical", "sign before three digits"),
+    (["1.234,5", "7"], "categorical", "sign before three digits"),
+    (["77 %", "5 %"], "categorical", "with a unit"), (["$5", "7 kg"], "categorical", "with a unit"),
+    (["84.4", "78", "80.1", "7.5", "n/a."], "categorical", "Most of the first values"),
+    (["84.4", "78", "80.1", "79 kg", "9"], "categorical", "Most of the first values"),
+    (["84.4", "78", "none of it", "much"], "categorical", ""), (["A1", "B12", "C7"], "categorical", ""),
+    (["012", "13 kg", "14", "15", "16"], "categorical", ""),
+    (["9:30", "13:57", "23:59:59"], "categorical", "Times of a day"), (["25:61", "13:57"], "categorical", ""),
+    ([f"P{k}" for k in range(50)], "categorical", "first values differ"),
+    ([f"P{k}" for k in range(49)], "categorical", ""), ([f"P{k % 49}" for k in range(50)], "categorical", ""),
+    (list(range(100, 150)), "integer", "first values differ"), (list(range(150, 100, -1)), "integer", "")])
 def test_a_kind_is_guessed_by_how_cells_are_written(tmp_path, cells, kind, doubt):
     found, comment = guessed(tmp_path, cells)
     assert found == kind
-    assert (doubt in comment) if doubt else not any(word in comment for word in ("form", "alone", "infinite"))
+    assert (doubt in comment) if doubt else not any(word in comment for word in (
+        "form", "alone", "infinite", "sign", "unit", "Most", "Times", "differ"))
 
 
 def test_numbers_with_a_point_are_told_of_where_the_decimal_sign_is_a_comma(tmp_path):

@@ -22,7 +22,7 @@ from trigmech.cli.answers import ask, fit
 from trigmech.cli.check import PRIVATE, check, found_in
 from trigmech.cli.copies import NOT_VALID, write_copies
 from trigmech.cli.decision import Limits, advise, compare, limits_of
-from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
+from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, table_to_describe, write_sample
 from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
 from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
@@ -185,7 +185,6 @@ def schema_init(
     """
     from trigmech._files import write_whole
     from trigmech.schema import toml as schema_file
-    from trigmech.tables.reader import TableFile
 
     if str(out) == STANDARD:
         out = None
@@ -194,7 +193,7 @@ def schema_init(
         raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
     if out is not None and out.suffix.lower() != ".toml":
         keep_what_counts(out)
-    text = schema_file.init(TableFile(data, header=not no_header, **written.options))
+    text = schema_file.init(table_to_describe(data, not no_header, written))
     if out is not None:
         write_whole(out, text.encode())
     said = text.removesuffix("\n") if out is None else (

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Limits = Annotated[Path | None, typer.Option(help="A TOML file with your own limits of the lights, such as "
                                                   "[pair_worst] and good = 0.85.")]
+# A terminal shows so many lines of a table; and the least width of its first column, which is wrapped beyond it.
+MOST_PRINTED, WIDEST = 30, 24
 Page = Annotated[Path | None, typer.Option("--html", help="Also write a page of its own.")]
 
 
@@ -130,18 +132,41 @@ def _tell(found: Tabled, page: Path | None, as_json: bool) -> None:
 
 
 def _print(table: Table, words: str) -> None:
+    """Print a table as wide as the terminal: if it is too wide, in several tables one below the other."""
+    from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table as Shown
 
     from trigmech.inspection.findings import printable
 
-    shown = Shown(title=f"{table.caption}. {words}" if words else table.caption, title_justify="left")
-    for at, head in enumerate(table.head):
-        shown.add_column(printable(head), justify="right" if at in (table.numeric or ()) else "left")
-    for row in table.rows:
-        shown.add_row(*(printable(str(cell)) for cell in row))
     # A column's name may look like markup. Rich would end with status 1 if nobody reads to the end.
     console = Console(markup=False, emoji=False, highlight=False)
+    rows = [[printable(str(cell)) for cell in row] for row in table.rows[:MOST_PRINTED]]
+
+    def made(columns: list[int]) -> Shown:
+        shown = Shown(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+        for at in columns:
+            right = at in (table.numeric or ())
+            shown.add_column(printable(table.head[at]), justify="right" if right else "left", overflow="fold",
+                             no_wrap=right and at > 0, max_width=None if at else max(WIDEST, console.width // 3))
+        for row in rows:
+            shown.add_row(*(row[at] for at in columns))
+        return shown
+
+    def fits(columns: list[int]) -> bool:
+        return Measurement.get(console, console.options.update(max_width=10**6), made(columns)).maximum <= console.width
+
+    blocks: list[list[int]] = [[0]]
+    for at in range(1, len(table.head)):
+        if len(blocks[-1]) > 1 and not fits([*blocks[-1], at]):
+            blocks.append([0])
+        blocks[-1].append(at)
     with console.capture() as text:
-        console.print(shown)
+        console.print(f"\n{table.caption}. {words}" if words else f"\n{table.caption}")
+        for columns in blocks:
+            console.print(made(columns))
+        if len(table.rows) > len(rows):
+            console.print(f"These are the first {len(rows)} of {len(table.rows):,} lines; --html PAGE or --json has "
+                          "all.")
     typer.echo(text.get(), nl=False)

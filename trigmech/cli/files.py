@@ -21,6 +21,8 @@ from trigmech.privacy.ledger_server import Server, is_address
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from trigmech.tables.reader import TableFile
+
 STANDARD = "-"
 RELEASE = ".tm"
 # A ZIP archive whose first member is the manifest.
@@ -132,7 +134,29 @@ def table_against(made: tm.Synthesis, data: str, schema: Path | None, written: W
     from trigmech.tables.reader import TableFile
 
     options = {} if schema is None else schema_file.load(schema).file
-    return pyarrow.concat_tables(TableFile(data, **options | written.options).chunks(made.schema))
+    try:
+        return pyarrow.concat_tables(TableFile(data, **options | written.options).chunks(made.schema))
+    except InputError as problem:
+        if schema is not None:
+            raise
+        raise InputError(f"{problem}. If a schema file says how the table is written, give --schema schema.toml") from (
+            None)
+
+
+def table_to_describe(data: str, header: bool, written: Written) -> TableFile:
+    """Return the table for a new schema; if columns have the same name, an InputError says which."""
+    from trigmech.tables.lenient import LenientFile
+    from trigmech.tables.reader import TableFile
+
+    try:
+        return TableFile(data, header=header, **written.options)
+    except InputError as problem:
+        file = LenientFile(data, header=header, **written.options)
+        with suppress(InputError):
+            file.begin()
+        twice = [str(at) for at, name in enumerate(file.names or (), 1) if file.names.count(name) > 1]
+        raise InputError(f"{problem}: columns {', '.join(twice)}; rename or remove some of them" if twice else
+                         str(problem)) from None
 
 
 @dataclass(frozen=True)

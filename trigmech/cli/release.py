@@ -93,7 +93,7 @@ class Asked:
     @property
     def advice(self) -> str:
         """How to count values that do not fit: the same words whatever the table holds, for they are public."""
-        against = shlex.join(["trigmech", "schema", "check", str(self.schema), "--against", self.data])
+        against = shlex.join(["trigmech", "check", self.data, "--schema", str(self.schema)])
         return ("infinite values and values outside the bounds count as the nearest bound, and a release never shows "
                 f"whether the table has such values; `{against}` counts them, for you alone")
 

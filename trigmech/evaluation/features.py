@@ -17,7 +17,8 @@ from trigmech.evaluation.plausible import plausible_column
 from trigmech.evaluation.sides import Coding, Side, unit_of
 from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
-from trigmech.reconstruction.tables import Pair, Targets
+from trigmech.reconstruction.sparse import estimated
+from trigmech.reconstruction.tables import Pair, Targets, copula_of, independent
 
 Array = NDArray[np.float64]
 
@@ -25,6 +26,10 @@ DRAWS, SEED = 12, 2014
 # How strong a dependence usually is of which a release shows nothing: a correlation, and the total variation of a table
 # from that of independent columns. No error that noise makes is expected to be larger.
 USUAL = 0.35
+# A table is moved by this part of its noise, so many times, to see how much of the noise its shrinkage keeps.
+STEP, PROBES = 0.3, 2
+# A dependence below it is one of rounding errors.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,9 @@ class Causes:
         standard deviations, times the group's part of all rows.
     groups_chance : float
         The mean error of means over groups that chance makes, in standard deviations; 0 without groups of 100 rows.
+    left : ndarray (d (d - 1) / 2,)
+        How much of each table of two columns the noise and its shrinkage leave wrong, in the compared cells
+        (:func:`left_wrong`); 0 of pairs without a table.
     """
 
     columns: Array
@@ -64,6 +72,7 @@ class Causes:
     above: NDArray[np.bool_]
     groups: Array
     groups_chance: float
+    left: Array
 
     @property
     def hidden(self) -> Array:
@@ -94,7 +103,8 @@ def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compa
     means = group_differences(coding, rows, again)
     return Causes(columns, np.column_stack([pairs, fresh]), np.column_stack([correlations, usual]),
                   np.array([column.categories is None for column in coding.columns]), places, strengths, above,
-                  _of_groups(release, targets, rows, points), chance * float(means.mean()) if len(means) else 0.0)
+                  _of_groups(release, targets, rows, points), chance * float(means.mean()) if len(means) else 0.0,
+                  _left(release, coding, rng))
 
 
 def _of_column(release: Release, j: int, rng: np.random.Generator) -> tuple[float, ...]:
@@ -141,6 +151,7 @@ def _of_pairs(release: Release, coding: Coding, noise: Array) -> tuple[Array, Ar
         # One cell shows nothing.
         left = float(each.mean()) * math.sqrt(a * b * (a + b)) if min(a, b) > 1 else math.inf
         strength = min(float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum()) / 2.0, 1.0)
+        strength = 0.0 if strength < ROUNDING else strength
         coarse = 1.0 - min(1.0, a / sizes[j]) * min(1.0, b / sizes[h])
         # Noise cannot lower a frequency by more than itself.
         filled = min(float(np.minimum(2.0 * each, np.maximum(table, 0.0)).sum()) / 2.0, 1.0)
@@ -148,6 +159,56 @@ def _of_pairs(release: Release, coding: Coding, noise: Array) -> tuple[Array, Ar
         strengths.append(strength)
         above.append(strength > left)
     return np.array(found).reshape(-1, 4), np.array(strengths), np.array(above, dtype=bool), held
+
+
+def _left(release: Release, coding: Coding, rng: np.random.Generator) -> Array:
+    """Return the total variation (d (d - 1) / 2,) by which the tables of two columns are wrong, in the compared cells.
+
+    The part of the noise that is left is estimated from all tables together, because that of a single table is noisy.
+    """
+    tables, expected, copula = release.tables, independent(release)[0], copula_of(release)
+    sizes = [float(each.means.size * each.deviation**2) for each in tables]
+    if not sum(sizes) > 0.0:
+        return np.zeros(math.comb(len(release.columns), 2))
+    wrong = 0.0
+    for each, alone in zip(tables, expected, strict=True):
+        known = copula is not None and copula.correlations[each.query.columns]
+        wrong += left_wrong(each.means, copula.table(each.query) if known and copula is not None else alone,
+                            each.deviation, rng)
+    part = math.sqrt(max(wrong, 0.0) / sum(sizes))
+    held: dict[tuple[int, ...], float] = {}
+    for each in tables:
+        j, h = each.query.columns
+        cells = min(float(each.means.size), float(coding.sizes[j] - 1) * float(coding.sizes[h] - 1))
+        held[j, h] = math.sqrt(2.0 / math.pi) / 2.0 * part * each.deviation * math.sqrt(each.means.size * cells)
+    return np.array([held.get(pair, 0.0) for pair in itertools.combinations(range(len(release.columns)), 2)])
+
+
+def left_wrong(table: Array, expected: Array, deviation: float, rng: np.random.Generator) -> float:
+    """Return an estimate of the squared distance between a shrunk table and the true one; it can be below 0.
+
+    Parameters
+    ----------
+    table : ndarray (a, b)
+        The released frequencies, with normal noise.
+    expected : ndarray (a, b)
+        The table towards which it is shrunk.
+    deviation : float
+        Of the noise, above 0.
+    rng : numpy.random.Generator
+
+    References
+    ----------
+    Stein, "Estimation of the mean of a multivariate normal distribution", 1981; the divergence is by random
+    differences, as of Ramani, Blu and Unser, "Monte-Carlo SURE", 2008.
+    """
+    shrunk, step = estimated(table, expected, deviation).table, STEP * deviation
+    slopes = []
+    for _ in range(PROBES):
+        probe = rng.normal(size=table.shape)
+        moved = estimated(table + step * probe, expected, deviation).table
+        slopes.append(float((probe * (moved - shrunk)).sum()) / step)
+    return float(((shrunk - table) ** 2).sum()) + deviation**2 * (2.0 * float(np.mean(slopes)) - table.size)
 
 
 def _of_correlations(release: Release, held: dict[tuple[int, int], Pair], coding: Coding, rows: Side, points: Array,

@@ -26,12 +26,15 @@ KINDS: dict[str, Fault] = {
     "decimal sign": Fault("refused", "number", "numbers", "with another decimal sign",
                           "give --decimal , (or --decimal .) if all numbers are written so; else write them alike"),
     "thousands": Fault("refused", "number", "numbers", "with signs between thousands, or with another decimal sign",
-                       "write the numbers without signs between thousands; for decimal commas give --decimal ,"),
+                       "write the numbers without signs between thousands: 1234.5, or 1234,5 with --decimal ,"),
     "unit": Fault("refused", "number", "numbers", "with a unit, a currency or a percent sign",
                   "write the numbers alone, all in one unit"),
     "word": Fault("refused", "cell", "cells", "that cannot be read as the schema's kind",
                   "correct the cells; if the words are codes, make the column categorical; if they mean missing, list "
                   "them as missing below [file]"),
+    "time of day": Fault("refused", "time", "times", "of a day without its date",
+                         "write the minutes after midnight, in a column of integers from 0 to 1439, or date and time "
+                         "in one cell"),
     "form": Fault("refused", "date", "dates", "in another form than the expected one",
                   "state the form, such as --date-format %d.%m.%Y; a column with dates in two forms must be rewritten"),
     "no such date": Fault("refused", "date", "dates", "that the calendar does not have, or with a part that is no time",
@@ -76,7 +79,8 @@ def finding(column: str | None, kind: str, places: Places, more: str = "") -> li
         return []
     fault = KINDS[kind]
     link = ", " if fault.said.startswith("which") else " "
-    sentence = f"{times(places.count, fault.one, fault.several)}{link}{fault.said}{more}"
+    said = fault.said.replace("which count ", "which counts ") if places.count == 1 else fault.said
+    sentence = f"{times(places.count, fault.one, fault.several)}{link}{said}{more}"
     # Both kinds of it are values that are no category.
     kind = "no category" if kind.startswith("no category") else kind
     return [Finding(column, fault.severity, kind, places.count, places.first, sentence, fault.remedy)]

@@ -349,19 +349,19 @@ class LedgerFile:
         total = filtered_epsilon([*state.counted, *charges], limit.budget.delta, limit.reserve_delta)
         if total <= limit.budget.epsilon:
             return
-        claimed = claimed_delta([*state.counted, *charges])
-        if claimed > as_decimal(limit.reserve_delta):
+        remedy = "To raise the budget: `trigmech ledger raise`, or LedgerFile.raise_budget"
+        if (claimed := claimed_delta([*state.counted, *charges])) > as_decimal(limit.reserve_delta):
             what = (f" would bring the claimed deltas to {shown_up(float(claimed))}, over the reserve "
                     f"{limit.reserve_delta}" + ("" if all(charge.law != "threshold" for charge in charges) else
                                                 " (private categories use a tenth of their run's delta)"))
+            remedy = "A reserve is fixed by `trigmech ledger create --reserve-delta`; raising the budget leaves it"
         else:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
             what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
         raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}. The ledger would accept "
                           f"{ledger_audit.remaining(state)}. To see it: `trigmech ledger show "
-                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)). To raise the "
-                          "budget: `trigmech ledger raise`, or LedgerFile.raise_budget")
+                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)). {remedy}")
 
     def _append(self, made: Callable[[State], Sequence[AnyEntry]]) -> None:
         """Append entries to the chain; a function makes them from the ledger's present content."""

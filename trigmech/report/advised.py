@@ -198,7 +198,8 @@ def _parts(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, float |
              Part("Columns", Table("Shares of rows are expected to be off by", ("Column", "Good from ε", *epsilons),
                                    columns)),
              Part("In their own units", _units(steps, epsilons),
-                  "The standard deviation of the noise; in 1 case of 20 the error is twice as large.")]
+                  "The standard deviation of the noise; in 1 case of 20 the error is twice as large. Points are "
+                  "percentage points.")]
     if steps[0].expected.pairs:
         found.append(Part("Pairs of columns", _pairs(steps, epsilons, smallest),
                           "Shares of rows are expected to be off by the first number, the correlation by the second."))
@@ -246,7 +247,9 @@ def _amount(outlook: Outlook, at: int) -> str:
     held = (*outlook.columns, *outlook.together)
     if at >= len(held) or held[at].error is None:
         return ""
-    return f"{number(held[at].error or 0.0, 2)} {held[at].unit}".strip()
+    # The table says that these are percentage points.
+    unit = held[at].unit.replace("percentage points", "points")
+    return f"{number(held[at].error or 0.0, 2)} {unit}".strip()
 
 
 def _pairs(steps: Sequence[Step], epsilons: Sequence[str], smallest: Mapping[str, float | None]) -> Table:

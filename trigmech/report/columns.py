@@ -136,7 +136,11 @@ def from_cube(column: Column, coordinate: float) -> str:
 
 def ticks(column: Column, edges: Array) -> list[tuple[float, str]]:
     """Return marks for a histogram's axis, with their texts in the column's units."""
-    if column.transform is None and column.unit is None:
+    if column.transform is not None:
+        values = _round_values(column)
+        return [(float(at), unit_text(column, value)) for at, value in zip(
+            transformed(column, np.array(values)), values, strict=True)]
+    if column.unit is None:
         from matplotlib.ticker import MaxNLocator
 
         places = [float(at) for at in MaxNLocator(4).tick_values(edges[0], edges[-1]) if edges[0] <= at <= edges[-1]]
@@ -149,6 +153,21 @@ def ticks(column: Column, edges: Array) -> list[tuple[float, str]]:
         short = (f"{date} {time[:5]}" for date, time in zip(dates, times, strict=True))
         texts = list(dates if far else times if len(set(dates)) == 1 else short)
     return list(zip(places, texts, strict=True))
+
+
+def _round_values(column: Column) -> list[float]:
+    """Return at most five round values for a logarithmic scale; by log1p, which begins at its lower bound, this too."""
+    lower, upper = column.bounds
+    above = column.transform == "log1p"
+    low, high = (1.0, upper - lower) if above else (lower, upper)
+    values: list[float] = []
+    for digits in ((1.0,), (1.0, 2.0, 5.0)):
+        if len(values) < 3:
+            powers = range(math.floor(math.log10(low)), math.ceil(math.log10(max(high, low))) + 1)
+            values = [at for power in powers for digit in digits if low <= (at := digit * 10.0**power) <= high]
+    step = max(-(-len(values) // 4), 1)
+    chosen = [lower, *(lower + at for at in values[step // 2 :: step])] if above else values[step // 2 :: step]
+    return chosen if len(chosen) > 1 else [lower, upper]
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,6 +117,7 @@ def columns(account: Account, made: PageRows, true: PageRows | None, pictures: P
     table = Table("Columns", head, rows, (1, *range(3, len(head))),
                   [f"column-{j + 1}" if j < MOST_COLUMNS else "" for j in range(len(rows))])
     return {"drawn": len(shown), "all": len(rows), "table": table,
+            "special": any(own.labels and is_numeric(own.column) for own in made.marginals),
             "released": any(noisy is not None for noisy in released), "shown": shown[:SHOWN_AT_ONCE],
             "more": shown[SHOWN_AT_ONCE:]}
 

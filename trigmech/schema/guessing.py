@@ -1,6 +1,7 @@
 """PRIVATE. Guesses of columns' kinds from the first rows of a table, for its holder to confirm."""
 
 import datetime
+import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from trigmech.errors import InputError
 from trigmech.schema.column import Kind
 from trigmech.tables.csv_cells import is_number, is_whole_number, seconds_of_text
 from trigmech.tables.frames import Columns
+from trigmech.tables.lenient import TIME_OF_DAY, cause_of_number
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing, numbers_of_objects
 from trigmech.tables.writer import USUAL, give
@@ -29,6 +31,19 @@ INFINITE = "There are infinite numbers, which become the nearest bound. If they 
 POINTS = "Numbers? The decimal sign is a comma here: write all numbers with it, without points between thousands."
 MIXED = "Numbers? Some have a decimal point and some a decimal comma: first write all of them in the same way."
 FORMS = "Dates in several forms? Only one form can be read: first write all of them in one, best as 2020-12-31."
+THOUSANDS = ("Numbers? Some have a sign before three digits. If it separates thousands, write the numbers without it: "
+             "1234.5, or 1234,5 with --decimal ','. If it is the decimal sign, make this file again and state it.")
+UNITS = "Numbers with a unit? If all are in the same one, write the numbers alone, and integer or continuous here."
+MOSTLY = ("Numbers? Most of the first values are. If the others are mistakes, or mean missing, write integer or "
+          "continuous here; `trigmech check` lists them.")
+TIMES = ("Times of a day? If their order matters, write the minutes after midnight instead, in a column of integers "
+         "from 0 to 1439.")
+ALL_DIFFER = ("All of the first values differ, as identifiers do. If the column identifies rows, remove it; if it "
+              "identifies persons who can have several rows, name it as the person above all tables.")
+# In so many rows at least; and the part of values that are numbers, above which the others may be mistakes.
+LEAST_DIFFERENT, MOST_ARE = 50, 0.8
+# A number with a currency before it, or a percent sign or a short unit behind it.
+WITH_UNIT = re.compile(r"([$€£¥] ?)?[+-]?[1-9]?\d([\d.,' ]*\d)?( ?(%|[^\W\d_]{1,4}\.?|[$€£¥]))?")
 # How dates are written, other than in ISO form: by numbers, of which the last is the year, and by names of months.
 ISO = r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?"
 NUMBERS = r"(\d{1,2})([./-])(\d{1,2})\2\d{2,4}( .*)?"
@@ -69,16 +84,18 @@ class Beginning:
     def guess(self, name: str) -> tuple[Kind | str, list[str]]:
         """Return a kind that suits a column's first values, "" if there is none, and comments where it is in doubt."""
         columns = Columns(self._first, self.names)
-        values, count, dtype = _values(columns, self.names.index(name), self._first, name)
+        values, held, dtype = _values(columns, self.names.index(name), self._first, name)
         if not values:
             # A column that is empty at first may hold something further down.
             later = self._later(name)
             if later is not None:
-                values, count, dtype = _values(Columns(later, (name,)), 0, later, name)
+                values, held, dtype = _values(Columns(later, (name,)), 0, later, name)
         if not values and dtype != nw.Boolean:
             return "", [NOTHING]
         kind, doubt = _guess(values, dtype, USUAL | self.options)
-        return kind, [*doubt, *([ONE] if len(values) == 1 and count > 1 else [])]
+        if not doubt and _identifies(kind, values, held):
+            doubt = [ALL_DIFFER]
+        return kind, [*doubt, *([ONE] if len(values) == 1 and len(held) > 1 else [])]
 
     def _later(self, name: str) -> Any:
         """Return the first rows in which a column is not missing, as a dataframe of it alone; None if it has none."""
@@ -88,13 +105,22 @@ class Beginning:
         return found.head(LOOKED_AT).to_native() if len(found) else None
 
 
-def _values(columns: Columns, j: int, frame: Any, name: str) -> tuple[list[Any], int, Any]:
-    """Return the different values of a column that are not missing, how many rows have one, and the column's type."""
+def _values(columns: Columns, j: int, frame: Any, name: str) -> tuple[list[Any], list[Any], Any]:
+    """Return the different values of a column that are not missing, those of the rows that have one in their order, and
+    the column's type."""
     distinct, codes = columns.distinct(j)
     present = np.array([not is_missing(value) for value in distinct], dtype=bool)
-    held = codes[codes >= 0]
     values = [value for value, there in zip(distinct, present.tolist(), strict=True) if there]
-    return values, int(present[held].sum()), nw.from_native(frame, eager_only=True).schema[name]
+    held = [distinct[code] for code in codes[codes >= 0].tolist() if present[code]]
+    return values, held, nw.from_native(frame, eager_only=True).schema[name]
+
+
+def _identifies(kind: str, values: list[Any], held: list[Any]) -> bool:
+    """Whether all of a column's first values differ, and numbers grow from row to row, as those of rows do."""
+    if not LEAST_DIFFERENT <= len(held) == len(values):
+        return False
+    return kind == "categorical" or (kind == "integer" and all(
+        float(before) < float(after) for before, after in itertools.pairwise(held)))
 
 
 def _guess(values: list[Any], dtype: Any, options: Mapping[str, Any]) -> tuple[Kind, list[str]]:
@@ -149,17 +175,40 @@ def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind,
         return ("integer", [WHOLE]) if whole else ("continuous", [])
     if dates:
         return "datetime", []
-    if decimal == "." and all(is_number(value, ",") for value in values):
+    if decimal == "." and all(is_number(value, ",") for value in values) and _grouped(values, ",") < 1.0:
         return "categorical", [f"Numbers? Then make this file again and {give('decimal', ',')}."]
     if all(is_number(value, ".") or is_number(value, ",") for value in values):
-        return "categorical", [POINTS if decimal == "," else MIXED]
+        return "categorical", [POINTS if decimal == "," else THOUSANDS if _grouped(values, ",") == 1.0 else MIXED]
     forms = _forms_of_dates(values)
     if len(forms) > 1:
         return "categorical", [FORMS]
     if forms and date_format is None:
         return "categorical", ["Dates? Then make this file again and state how they are written: "
                                f"{give('date_format', '%d.%m.%Y')}."]
-    return "categorical", []
+    return "categorical", _doubts_of_numbers([value.strip() for value in values], decimal)
+
+
+def _grouped(values: list[str], sign: str) -> float:
+    """Return the part of the values with a sign that have it before groups of three digits alone."""
+    signed = [value for value in values if sign in value]
+    return sum(bool(re.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+", value)) for value in signed) / max(
+        len(signed), 1)
+
+
+def _doubts_of_numbers(values: list[str], decimal: str) -> list[str]:
+    """Return a comment if most of some texts are numbers in another form, or all are times of a day."""
+    if all(TIME_OF_DAY.fullmatch(value) for value in values):
+        return [TIMES]
+    if any(re.match(r"[+-]?0\d", value) for value in values):
+        return []
+    causes = [cause_of_number(value, decimal) for value in values]
+    units = [WITH_UNIT.fullmatch(value) is not None for value in values]
+    numbers = [cause in ("", "thousands", "decimal sign") for cause in causes]
+    if sum(a or b for a, b in zip(numbers, units, strict=True)) < MOST_ARE * len(values):
+        return []
+    if any(cause in ("thousands", "decimal sign") for cause in causes):
+        return [POINTS if decimal == "," else THOUSANDS]
+    return [MOSTLY if 2 * sum(numbers) >= len(values) else UNITS]
 
 
 def _forms_of_dates(values: list[str]) -> set[str]:

@@ -37,6 +37,7 @@ THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([ ,.'’\u00a0\u202f][0-9]{3})+([.,][0-
 OTHER_SIGN = re.compile(r"[+-]?[0-9]*[.,][0-9]*(e[+-]?[0-9]+)?", re.IGNORECASE)
 UNIT = re.compile(r"[^0-9+-]{0,4}\s?[+-]?[0-9][0-9.,' ]*\s?[^0-9]{0,12}|\([0-9.,]+\)")
 ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ].*)?")
+TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-4])([:.][0-5][0-9]){1,2}([.,][0-9]+)?( ?[ap]\.?m\.?)?", re.IGNORECASE)
 SOME_DATE = re.compile(r"[0-9]{1,4}([./ -])[0-9]{1,2}\1[0-9]{1,4}([T ,].*)?|[0-9]{1,2}[. -]+[^\W\d_]{3,9}.*|"
                        r"[^\W\d_]{3,9}\.? .*[0-9].*")
 
@@ -301,7 +302,8 @@ def cause_of_number(text: str, decimal: str) -> str:
         return "thousands"
     if OTHER_SIGN.fullmatch(text) and any(sign.isdigit() for sign in text):
         return "decimal sign"
-    return "unit" if UNIT.fullmatch(text) and any(sign.isdigit() for sign in text) else "word"
+    # 1.2.3 has no unit.
+    return "unit" if UNIT.fullmatch(text) and set(text) - set("0123456789.,' +-") else "word"
 
 
 def cause_of_date(text: str, date_format: str | None) -> str:
@@ -312,6 +314,8 @@ def cause_of_date(text: str, date_format: str | None) -> str:
         return "mark"
     if date_format is None and ISO_DATE.fullmatch(text):
         return "no such date"
+    if TIME_OF_DAY.fullmatch(text):
+        return "time of day"
     return "form" if SOME_DATE.fullmatch(text) or ISO_DATE.fullmatch(text) else "word"
 
 

@@ -1,0 +1,78 @@
+"""What noise and its shrinkage leave wrong in released tables: estimated without the truth, as a part of forecasts."""
+
+import numpy as np
+import pytest
+
+import trigmech as tm
+from trigmech.evaluation.features import causes_of, left_wrong
+from trigmech.evaluation.forecast import OF_LEFT, forecast
+from trigmech.evaluation.judgement import compared_rows
+from trigmech.evaluation.sides import Coding
+from trigmech.reconstruction.sparse import estimated
+
+NOISE, REPEATS = 0.006, 400
+
+
+def true_table(rough, rng):
+    if rough:
+        return rng.dirichlet(np.full(64, 0.3)).reshape(8, 8)
+    return np.outer(rng.dirichlet(np.full(8, 3.0)), rng.dirichlet(np.full(8, 3.0)))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_estimate_is_on_average_the_squared_distance_to_the_truth(seed):
+    rng = np.random.default_rng(seed)
+    truth = true_table(True, rng)
+    alone = np.outer(truth.sum(axis=1), truth.sum(axis=0))
+    apart = []
+    for _ in range(REPEATS):
+        table = truth + NOISE * rng.normal(size=truth.shape)
+        wrong = float(((estimated(table, alone, NOISE).table - truth) ** 2).sum())
+        apart.append(left_wrong(table, alone, NOISE, rng) - wrong)
+    whole = truth.size * NOISE**2
+    # The choice between ways of shrinking is not smooth, which Stein's law asks for: a tenth of the noise is allowed.
+    assert abs(np.mean(apart)) < 4.0 * np.std(apart) / np.sqrt(REPEATS) + 0.1 * whole
+    # Without the slopes it would be too low by most of the noise, and without the residual too high.
+    assert np.std(apart) / np.sqrt(REPEATS) < 0.02 * whole
+
+
+def test_where_columns_are_independent_next_to_nothing_is_left_wrong():
+    rng = np.random.default_rng(4)
+    truth = true_table(False, rng)
+    found = [left_wrong(truth + NOISE * rng.normal(size=truth.shape), truth, NOISE, rng) for _ in range(REPEATS)]
+    assert abs(np.mean(found)) < 0.1 * truth.size * NOISE**2
+
+
+@pytest.fixture(scope="module")
+def releases():
+    """Releases of columns that form many small groups, and of the same columns, each shuffled."""
+    rng = np.random.default_rng(0)
+    centres = rng.random((12, 6))
+    grouped = np.clip(centres[rng.integers(0, 12, 4_000)] + 0.03 * rng.normal(size=(4_000, 6)), 0.0, 1.0)
+    shuffled = rng.permuted(grouped, axis=0)
+    schema = tm.Schema([tm.Column(f"c{j}", 0, 1) for j in range(6)])
+    return [tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), rng=np.random.default_rng(1))
+            for table in (grouped, shuffled)]
+
+
+def causes(made):
+    points, schema = made.distribution.points, made.schema
+    rows = schema.decode(points)
+    coding = Coding.of(schema.columns, rows)
+    return causes_of(made.release.described(schema), coding, coding.side(rows), points, compared_rows(4_000, 6))
+
+
+def test_the_forecast_is_no_better_than_what_is_left_wrong_in_the_tables(releases):
+    grouped, shuffled = map(causes, releases)
+    assert grouped.left.mean() > 2.0 * shuffled.left.mean()
+    assert (grouped.left > 0.0).all()
+    for made, known in zip(releases, (grouped, shuffled), strict=True):
+        expected = forecast(made.release, made.schema, made.distribution.points)
+        errors = np.array([each.error for each in expected.pairs])
+        assert (errors >= np.minimum(OF_LEFT * known.left, 1.0) - 1e-12).all()
+    # In these groups it is what decides.
+    assert (errors_of(releases[0]) == OF_LEFT * grouped.left).any()
+
+
+def errors_of(made):
+    return np.array([each.error for each in forecast(made.release, made.schema, made.distribution.points).pairs])
