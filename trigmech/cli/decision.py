@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Limits = Annotated[Path | None, typer.Option(help="A TOML file with your own limits of the lights, such as "
                                                   "[pair_worst] and good = 0.85.")]
-Page = Annotated[Path | None, typer.Option("--html", help="Also write a page of its own.")]
+Page = Annotated[Path | None, typer.Option("--html", help="Also write an HTML page to this file.")]
 
 
 def limits_of(path: Path | None) -> Any:
@@ -42,7 +42,7 @@ def compare(
 ) -> None:
     """Show releases beside each other: guarantees, lights, and the errors of each column and pair.
 
-    The errors are expected ones, from the releases alone; with --against they are also measured.
+    It prints expected errors, from the releases alone; with --against also the measured errors.
 
     Example: `trigmech compare a.tm b.tm`
     """
@@ -68,16 +68,16 @@ def advise(
     target: Target = None,
     delta: Annotated[float | None, typer.Option(help="Privacy budget: delta. Default: the largest power of ten that is "
                                                      "at most 1 / (10 rows).", show_default=False)] = None,
-    epsilon: Annotated[list[float] | None, typer.Option(help="An epsilon to look at; repeatable. Default: nine from "
-                                                             "0.1 to 10.", show_default=False)] = None,
+    epsilon: Annotated[list[float] | None, typer.Option(help="A value of epsilon; repeatable. Default: nine values "
+                                                             "from 0.1 to 10.", show_default=False)] = None,
     limits: Limits = None,
     html: Page = None,
     plot: Annotated[Path | None, typer.Option(help="The same as --html; the page has the plot.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what each epsilon would buy, before any budget is spent: expected errors, lights, and what could be seen.
+    """Show expected errors, lights and detectable effects for several values of epsilon; no budget is spent.
 
-    It reads no table. The errors are those of a made-up table with the schema's columns.
+    It does not read a table. The errors are those of a made-up table with the schema's columns.
 
     Example: `trigmech advise schema.toml --rows 5000`
     """
