@@ -1,4 +1,4 @@
-"""The noisy numbers of a release by name, with the ledger that proves what they may tell. All of it is public."""
+"""The noisy numbers of a release by name, with the ledger that proves their privacy. All of it is public."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

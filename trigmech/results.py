@@ -1,4 +1,4 @@
-"""What a run returns: a distribution that was fitted to noisy moments, and rows of it. All of it is public."""
+"""The results of a run: a distribution that was fitted to noisy moments, and rows of it. All of it is public."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

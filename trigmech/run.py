@@ -1,4 +1,4 @@
-"""One run: what a design selects is charged, drawn and released; the only room beside mechanisms that has the release.
+"""One run: the measurements of a design are charged, drawn and released. Only mechanisms may also import the release.
 
 :mod:`trigmech.synthesis` gives it a table, :mod:`trigmech.parts` the sums of several.
 """

@@ -1,4 +1,4 @@
-"""The queries of an acceptance test: what of a release is compared, in which cells. Public: no table is read here.
+"""The queries of an acceptance test: the compared columns and cells. Public: this module does not read a table.
 
 Cells and scores come from the release alone, so they are the same for any two neighbouring tables.
 """
@@ -65,7 +65,7 @@ class Questions:
         bins = criterion.bins or 1
         if criterion.measure == "broken rules":
             if not self._schema.constraints:
-                raise InputError("'broken rules' needs a schema with constraints, and the release's schema has none")
+                raise InputError("'broken rules' needs constraints, but the release's schema does not have constraints")
             return Share(tuple(columns), Rules(self._schema))
         if criterion.measure in ("ks", "correlation"):
             for name, j in zip(criterion.columns, columns, strict=True):

@@ -1,4 +1,4 @@
-"""The command that looks at a private table before its release, for its holder alone."""
+"""The command that checks a private table before its release, for its holder alone."""
 
 from __future__ import annotations
 

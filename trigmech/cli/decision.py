@@ -1,4 +1,4 @@
-"""The commands for a decision: releases beside each other, and what a budget would buy."""
+"""The commands for a decision: a comparison of releases, and the expected accuracy of a budget."""
 
 from __future__ import annotations
 

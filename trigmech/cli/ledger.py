@@ -91,7 +91,7 @@ def add(
     purpose: Annotated[str, typer.Option(help="A description of the release.")],
     by: Annotated[str, typer.Option(metavar="TOOL", help="Who claims it, such as a program and its version.")],
     neighbours: Annotated[str, typer.Option(metavar="replace-one|add-remove", help=(
-        "The neighbouring tables of the claim: one row replaced, or one row added or removed. The second kind of claim is "
+        "The neighbouring tables of the claim: one row replaced, or one row added or removed. The second kind is "
         "converted to the claim that it implies for a replaced row."))],
     delta: Annotated[float, typer.Option(help="The claimed delta, at most what is left of the reserve.")] = 0.0,
     count: Annotated[int, typer.Option(min=1, help="The number of releases, each at this cost.")] = 1,

@@ -1,4 +1,4 @@
-"""The command that releases a table: it refuses what it must before the charge, then charges and writes."""
+"""The command that releases a table: it makes all refusals before the charge, then charges and writes."""
 
 from __future__ import annotations
 

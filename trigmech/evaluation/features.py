@@ -1,4 +1,4 @@
-"""What a release says about its own errors, in numbers: for each column, each pair and each correlation. Public.
+"""A release's facts about its own errors, in numbers: for each column, each pair and each correlation. Public.
 
 Each number has the size of one cause of error: noise, cells that are coarser than the compared ones, and the chance of
 few rows. :mod:`trigmech.evaluation.forecast` adds them with weights that were found by experiment.

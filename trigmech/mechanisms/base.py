@@ -1,4 +1,4 @@
-"""What a mechanism is: a design from public facts, a session with the release, a reconstruction."""
+"""The base class of mechanisms: a design from public facts, a session with the release, a reconstruction."""
 
 import secrets
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""A normal copula with the released distributions: where rows start, and what tables of pairs are shrunk to.
+"""A normal copula with the released distributions: rows start from it, and tables of pairs are shrunk towards it.
 
 Each column is a function of a normal variable: a number increases with it, and categories follow it in the order of
 their first score. If two such variables have correlation r, the table of their columns is, by Mehler's formula, the sum

@@ -1,4 +1,4 @@
-"""What every way to make a distribution of released moments returns."""
+"""The common result of all ways to make a distribution from released moments."""
 
 from dataclasses import dataclass
 

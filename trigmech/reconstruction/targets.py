@@ -1,4 +1,4 @@
-"""What released moments are taken to be, and the columns' distributions that they suggest."""
+"""The targets of a fit to released moments, and the columns' distributions that the moments suggest."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""What a budget will buy, in the columns' own units, from public numbers and before it is spent."""
+"""A preview of a budget: the noise in the columns' own units, from public numbers, before the budget is spent."""
 
 import math
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""The parts of a report that show what came of a release: columns, their associations, errors and points."""
+"""The sections of a report that show the result of a release: columns, their associations, errors and points."""
 
 import base64
 from collections.abc import Callable, Sequence
