@@ -408,8 +408,8 @@ def test_a_file_of_criteria_says_what_the_classes_say(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("", "no criteria"), ("criteria = []", "no criteria"), ("criteria = 3", "no criteria"),
-    ("[criteria]", "no criteria"),
+    ("", "not have criteria"), ("criteria = []", "not have criteria"), ("criteria = 3", "not have criteria"),
+    ("[criteria]", "not have criteria"),
     ("criteria = [3]", "criterion 1 must be a table"), ("x = 1\n" + GOOD, "remove 'x'"), ("[[criteria]", "valid TOML"),
     ("[[criteria]]\nlimit = 0.1", "criterion 1: measure is missing"),
     ('[[criteria]]\nmeasure = "ks"', "criterion 1: limit is missing"),
