@@ -233,7 +233,7 @@ def test_whatever_ask_does_after_the_charge_nothing_is_lost():
                 raise ZeroDivisionError("oh")
             return super().ask(so_far)
 
-    with pytest.warns(UserWarning, match="round 3 was not asked, because Fails.ask raised ZeroDivisionError: oh"):
+    with pytest.warns(UserWarning, match="round 3 was not measured, because Fails.ask raised ZeroDivisionError: oh"):
         found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Fails(), np.random.default_rng(0))
     assert len(found.release.looks) == 5
     assert not found.release.tables

@@ -645,11 +645,11 @@ WRONG = [
     (2, ("sample", "clinic.tm", "--out", "clinic.tm"), "'clinic.tm' is given twice"),
     (2, ("schema", "init", "data.csv", "--out", "data.csv", "--force"), "'data.csv' is given twice"),
     # What was paid for, or written by hand, stays
-    (3, (*RELEASE[:-1], "clinic.tm"), "'clinic.tm' is a release, and its budget is spent"),
+    (3, (*RELEASE[:-1], "clinic.tm"), "'clinic.tm' is a release whose budget is spent"),
     (3, (*RELEASE[:-1], "bare.csv"), "'bare.csv' exists; name another file, or give --force"),
     (3, (*RELEASE[:-1], "swapped.toml", "--force"), "'swapped.toml' may be a schema"),
     (3, (*RELEASE, "--csv", "ledger.json", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
-    (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, and its budget is spent"),
+    (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release whose budget is spent"),
     (3, ("report", "clinic.tm", "--out", "data.csv"), "'data.csv' exists and is not a page"),
     (3, ("schema", "init", "data.csv", "--out", "ledger.json", "--force"), "'ledger.json' is a ledger file"),
     # Input
@@ -670,7 +670,7 @@ WRONG = [
     (3, ("report", "clinic.tm", "--figures", "data.csv/figures"), "cannot make the folder"),
     (3, ("ledger", "create", "ledger.json", "--epsilon", "1"), "exists"),
     (3, ("ledger", "show", "absent.json"), "does not exist; make it once"),
-    (3, (*RELEASE[:-1], "clinic.tm", "--dry-run"), "'clinic.tm' is a release, and its budget is spent"),
+    (3, (*RELEASE[:-1], "clinic.tm", "--dry-run"), "'clinic.tm' is a release whose budget is spent"),
     (3, ("demo", "--folder", "data.csv/below"), "cannot make the folder"),
     (3, ("schema", "init", "bare.csv"), "--no-header"),
     (3, ("report", "clinic.tm", "--out", "new.pdf"), "a page is written as .html"),

@@ -201,5 +201,5 @@ def test_bounds_of_a_profile_are_its_values_at_nodes_and_all_that_its_steepest_s
 
 @pytest.mark.parametrize(("profiles", "lengths"), [([[1.0]], r"\[1\]"), ([[1.0, 0.1], [1.0, 0.1, 0.0]], r"\[2, 3\]")])
 def test_lengths_of_profiles_are_told_with_the_rule(profiles, lengths):
-    with pytest.raises(InputError, match=f"profiles must have one length, of at least 2; given lengths {lengths}$"):
+    with pytest.raises(InputError, match=f"all have the same length, at least 2; given lengths {lengths}$"):
         Features(without_constant(2, 2), profiles)

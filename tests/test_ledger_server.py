@@ -494,7 +494,7 @@ FOREIGN = {
     "a field twice": ("UPDATE trigmech.ledgers SET total = '0.0, \"total\": 0.0'", "a field appears twice"),
     "too large": ("UPDATE trigmech.entries SET entry = repeat('x', 70000000)", "has more than 67108864 bytes"),
     "entries kept back": ("CREATE RULE lost AS ON INSERT TO trigmech.entries DO INSTEAD NOTHING",
-                          "a rule or a trigger in the database keeps entries back"),
+                          "a rule or a trigger in the database blocks entries"),
     "only to be read": ("ALTER DATABASE postgres SET default_transaction_read_only = on",
                         "it is read-only; give the address of the primary server"),
 }

@@ -202,7 +202,7 @@ def test_with_the_table_the_page_has_measured_lights_and_how_to_read_them(two, t
     ("[nothing]\ngood = 1\n", "there is no measure 'nothing'"), ("pair_worst = 3\n", "must be a table"),
     ("[pair_worst]\nbest = 1\n", "must be a table with the numbers good and care"),
     ("[pair_worst]\ngood = 2\n", "between 0 and 1, not 2"), ("[pair_worst]\ngood = true\n", "not True"),
-    ("[pair_worst]\ngood = 0.5\n", "must not be nearer"), ("[pair_worst\n", "is no TOML"),
+    ("[pair_worst]\ngood = 0.5\n", "must not be nearer"), ("[pair_worst\n", "is not valid TOML"),
 ])
 def test_wrong_limits_are_refused_with_their_name(text, said, tmp_path, run, two):
     path = tmp_path / "limits.toml"

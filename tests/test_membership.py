@@ -58,7 +58,7 @@ def test_the_interval_holds_the_true_auc_in_about_95_of_100_cases():
 
 def test_other_people_need_a_table_and_enough_rows(tmp_path):
     made = tm.synthesize(people(200, 1), SCHEMA, tm.Budget(1.0, 1e-6), rng=np.random.default_rng(0))
-    with pytest.raises(InputError, match="give the table, too"):
+    with pytest.raises(InputError, match="give the table too"):
         page.write(made, tmp_path / "a.html", held_out=people(50, 2))
     for members, others in itertools.product((people(200, 1), people(19, 1)), (people(19, 2),)):
         with pytest.raises(InputError, match="needs at least 20 rows"):

@@ -202,7 +202,7 @@ def test_parts_of_other_questions_are_refused_before_anything_is_charged(book):
     for other in others.values():
         strange = tm.measure_part(cut(table(), 2)[1], other)
         refused([parts[0], strange], design, "answer different questions", book)
-        refused([tm.measure_part(table(), other)], design, "do not answer the question of the design", book)
+        refused([tm.measure_part(table(), other)], design, "were not measured for this design", book)
 
 
 @pytest.mark.parametrize(("name", "value"), [("version", lambda: "9.9.9"), ("SHARE_BITS", 45)])
@@ -259,7 +259,7 @@ def test_several_rounds_need_a_file_that_stays(book, tmp_path):
 def test_a_part_of_an_earlier_round_does_not_answer_a_later_one(book, tmp_path):
     parts, design = parts_and_design(mechanism=None)
     second = tm.release_parts(parts, design, ledger=book, rounds=tmp_path / "rounds")
-    with pytest.raises(InputError, match="do not answer the question of the design"):
+    with pytest.raises(InputError, match="were not measured for this design"):
         tm.release_parts(parts, second, ledger=book, rounds=tmp_path / "rounds")
 
 

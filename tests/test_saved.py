@@ -470,7 +470,7 @@ def test_a_query_of_ones_own_that_is_not_registered_is_not_saved(tmp_path, monke
     monkeypatch.setattr(Unwritten, "name", "marginal")
     with pytest.raises(InputError, match="kind 'marginal' are not registered"):
         made_of.save(path)
-    with pytest.raises(InputError, match="a query of the name 'marginal' already"):
+    with pytest.raises(InputError, match="a query with the name 'marginal' is already registered"):
         register(Unwritten)
     monkeypatch.setattr(Unwritten, "name", "unwritten")
     monkeypatch.setitem(KINDS, "unwritten", Unwritten)
@@ -491,7 +491,7 @@ def test_a_query_of_ones_own_is_read_where_it_is_registered_alone(tmp_path, monk
     assert again.means.tobytes() == made_of.means.tobytes()
     assert (again.names, again.names[-1]) == (made_of.names, "|x1|")
     monkeypatch.delitem(KINDS, "unwritten")
-    with pytest.raises(InputError, match="'unwritten', which nobody registered; import the module that defines it"):
+    with pytest.raises(InputError, match="'unwritten', which are not registered; import the module that defines it"):
         load_release(tmp_path / "a.tm")
 
 
@@ -853,8 +853,8 @@ UNFIT = {
     "kinds of queries that are no list": (TABLE, put("release", "queries", value="histogram"),
                                           "queries must be a list"),
     "queries of a kind that there is not": (TABLE, put("release", "queries", 0, value="os.system"),
-                                            "'os.system', which nobody registered"),
-    "queries of a kind that is no text": (TABLE, put("release", "queries", 0, value=["ranges"]), "nobody registered"),
+                                            "'os.system', which are not registered"),
+    "queries of a kind that is no text": (TABLE, put("release", "queries", 0, value=["ranges"]), "not registered"),
     "fewer kinds of queries than there are": (TABLE, put("release", "queries", value=["detail"]), "numbers of kinds"),
     "three columns that matter less than nothing": (TABLE, put("release", "importance", value=-1.0), "importance"),
     "three columns that matter beyond all": (TABLE, put("release", "importance", value=1e101), "importance"),
@@ -1224,7 +1224,7 @@ def test_more_categories_than_are_contrasted_are_saved(tmp_path):
     ({"target": np.ones(1)}, "shape"), ({"rows": 1.5}, "rows must be"), ({"library": "other"}, "library must be"),
     ({"distribution": Distribution(np.zeros((1, 2)), np.ones(1))}, "shape"),
     ({"distribution": Distribution(np.zeros((1, 3), dtype=np.float32), np.ones(1))}, "float64"),
-    ({"schema": Schema.cube(2)}, "another domain than the schema's"),
+    ({"schema": Schema.cube(2)}, "domain of the release differs from the schema's"),
 ])
 def test_parts_that_do_not_belong_together_are_not_saved(tmp_path, change, words):
     change = dict(change)

@@ -259,7 +259,7 @@ def test_what_is_not_all_shares_of_one_sum_is_refused_before_the_charge(book, tm
     with pytest.raises(InputError, match="different questions"):
         given[0] + parts[1]
     other = tm.design(N, SCHEMA, tm.Budget(2.0, 1e-6), smooth).for_shares()
-    refused(given, other, "do not answer the question of the design", book, tmp_path)
+    refused(given, other, "were not measured for this design", book, tmp_path)
     cut_off = Total(3)
     cut_off.n = N
     whole = sum(given)
@@ -284,7 +284,7 @@ def test_shares_in_common_cannot_be_opened_in_two_sums(book, tmp_path):
     with pytest.raises(InputError, match="different questions"):
         tm.release_shares([tm.share_part(mended, other, party=1, parties=3), *given[1:]], other, ledger=book,
                           rounds=tmp_path / "second")
-    with pytest.raises(InputError, match="do not answer the question of the design"):
+    with pytest.raises(InputError, match="were not measured for this design"):
         tm.release_shares(given, other, ledger=book, rounds=tmp_path / "second")
     assert book.entries == charged
     # New shares of all are another release, at its own cost.

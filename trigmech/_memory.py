@@ -1,4 +1,4 @@
-"""Whether there is room to work in, found out before libraries end the process for want of it.
+"""A check for enough memory, before libraries end the process because memory is missing.
 
 Numerical libraries reserve address space for their threads, and where it is limited (`ulimit -v`) some of them abort or
 hang instead of raising an error. Such a limit can be read beforehand.

@@ -1,4 +1,4 @@
-"""What a release can be asked: workloads, statistics, questions in SQL, regressions, with error bars. All public."""
+"""Questions to a release: workloads, statistics, SQL and regressions, with error bars. All public."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The estimator: `synthesize` as scikit-learn's users expect it."""
+"""The estimator: `synthesize` with the interface of scikit-learn."""
 
 import inspect
 from pathlib import Path

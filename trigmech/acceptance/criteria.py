@@ -79,11 +79,11 @@ class Criterion:
             wanted = {0: "no columns", 1: "the name of one column", 2: "the names of two columns"}[least]
             raise InputError(f"{self.measure!r} needs {wanted}, not {len(self.columns)}")
         if self.measure == "mean two-way" and len(self.columns) == 1:
-            raise InputError("'mean two-way' needs at least two columns, or none for all, not 1")
+            raise InputError("'mean two-way' needs two columns or more, not 1; without columns, it compares all")
         if self.bins is None:
             object.__setattr__(self, "bins", BINS.get(self.measure))
         elif self.measure == "broken rules":
-            raise InputError("'broken rules' has no bins")
+            raise InputError("'broken rules' does not use bins")
         elif not is_integer(self.bins, 2) or self.bins > MOST_BINS:
             raise InputError(f"bins must be a whole number from 2 to {MOST_BINS:,}, not {shown(self.bins)}")
 
@@ -104,7 +104,7 @@ def load_criteria(path: str | os.PathLike[str]) -> tuple[Criterion, ...]:
     Raises
     ------
     InputError
-        If the file cannot be read, is no TOML, or something in it breaks a rule; the message names it.
+        If the file cannot be read, is not TOML, or something in it breaks a rule; the message names it.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def load_criteria(path: str | os.PathLike[str]) -> tuple[Criterion, ...]:
                          "nothing else")
     listed = plain.get("criteria")
     if not isinstance(listed, list) or not listed:
-        raise InputError(f"{name} has no criteria; write a table [[criteria]] with measure and limit for each")
+        raise InputError(f"{name} does not have criteria; write a table [[criteria]] with measure and limit for each")
     return checked([_of_file(f"{name}, criterion {k}", each) for k, each in enumerate(listed, 1)])
 
 

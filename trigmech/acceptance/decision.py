@@ -1,4 +1,4 @@
-"""Whether a release is near enough to its private table, decided privately; the verdict may be published."""
+"""A private decision whether a release is close enough to its private table; the verdict may be published."""
 
 import logging
 import math

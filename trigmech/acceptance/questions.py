@@ -1,4 +1,4 @@
-"""The queries of an acceptance test: what of a release is compared, in which cells. Public: no table is read here.
+"""The queries of an acceptance test: the compared columns and cells. Public: this module does not read a table.
 
 Cells and scores come from the release alone, so they are the same for any two neighbouring tables.
 """

@@ -35,12 +35,12 @@ def accept(
     simulate: Annotated[int | None, typer.Option(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
     dry_run: Annotated[bool, typer.Option(
-        "--dry-run", help="Print the noise that the budget leaves; read no table and charge nothing.")] = False,
+        "--dry-run", help="Print the size of the noise; do not read the table or charge the ledger.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Decide privately whether a release is near enough to its table; the verdicts may be published.
+    """Decide privately whether a release is close enough to its table; you may publish the verdicts.
 
-    It costs budget, in addition to the release. Exit status 7 if a criterion is not met.
+    The test costs budget, in addition to the release. The exit status is 7 if a criterion is not met.
 
     Example: `trigmech accept clinic.tm --data data.csv --criteria criteria.toml --epsilon 0.1 --ledger ledger.json`
     """

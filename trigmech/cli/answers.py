@@ -14,13 +14,13 @@ from trigmech.cli.options import Json, Saved, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
 
-Count = Annotated[int, typer.Option(min=2, help="How many imputed tables are made.")]
+Count = Annotated[int, typer.Option(min=2, help="The number of imputed tables.")]
 Population = Annotated[bool | None, typer.Option(
-    "--population/--table", show_default=False, help="Whether intervals hold the values of the population of which the "
-                                                     "table is a sample (the default), or of the private table.")]
-Level = Annotated[float, typer.Option(help="The probability with which each interval holds the true value.")]
-Kept = Annotated[Path | None, typer.Option(help="A file of imputations: read if it exists, and made otherwise, so that "
-                                                "the next question is answered at once.")]
+    "--population/--table", show_default=False, help="Intervals are for the population from which the table was "
+                                                     "sampled (the default), or for the private table itself.")]
+Level = Annotated[float, typer.Option(help="The probability that an interval contains the true value.")]
+Kept = Annotated[Path | None, typer.Option(help="A file of imputations. If it does not exist, it is made; later "
+                                                "questions are then answered faster.")]
 
 
 @grouped
@@ -37,8 +37,8 @@ def ask(
 ) -> None:
     """Answer a question in SQL from a release, with an interval for each aggregate; needs no data and costs no budget.
 
-    Intervals count the noise of the release and, for the population, the sampling of the private table. Counts and sums
-    are scaled to its rows. Only the table `release` can be read.
+    Intervals include the noise of the release and, for the population, the sampling error of the private table. Counts
+    and sums are scaled to the rows of the private table. Only the table `release` can be read.
 
     Example: `trigmech ask clinic.tm "select avg(income), count(*) from release where age > 50"`
     """
@@ -67,9 +67,9 @@ def fit(
     imputations: Kept = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a regression to a release, with standard errors that count its noise; needs no data and costs no budget.
+    """Fit a regression to a release, with standard errors that include its noise; needs no data and costs no budget.
 
-    It shows the standard errors that one synthetic table would seem to have beside them: those are too small.
+    It also shows the naive standard errors of a single synthetic table, which are too small.
 
     Example: `trigmech fit clinic.tm "income ~ age"`
     """

@@ -128,7 +128,7 @@ def demo(
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-3,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the synthetic table.")] = 569,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat a run; its noise is then not private.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of a repeatable run, which is not private.")] = None,
     as_json: Json = False,
 ) -> None:
     """Release WDBC (569 patients, 30 measurements) and show how well the release answers smooth queries.
@@ -174,12 +174,12 @@ def schema_init(
     written: Written,
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    no_header: Annotated[bool, typer.Option("--no-header", help="The CSV's first line is already a row.")] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="The first line of the CSV is a row.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write a schema with the names and guessed kinds of a file's columns; you fill in the bounds.
 
-    Bounds must not come from the data, so the file leaves them empty: enter what is known about the subject.
+    Bounds must not come from the data, so the file leaves them empty: enter public knowledge about the subject.
 
     Example: `trigmech schema init data.csv --out schema.toml`
     """
@@ -210,7 +210,7 @@ def schema_check(
                                                      "standard error. NOT PRIVATE: do not publish the counts.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List faults of a schema, with status 3 if there are any; otherwise print how fine values are and its constraints.
+    """List faults of a schema, with status 3; without faults, print its constraints and the precision of its columns.
 
     With --against it also lists what `trigmech check` finds in a private table, for yourself alone.
 
@@ -253,29 +253,29 @@ app.command("compare")(compare)
 @app.command()
 def sample(
     saved: Saved,
-    rows: Annotated[int | None, typer.Option(min=1, help="How many rows; default: as many as the table had.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Number of rows; default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output; a new "
                                           "folder for --imputations.")] = "-",
     imputations: Annotated[int | None, typer.Option(
-        min=2, help="Write so many imputed tables to the folder --out, with a page on how to combine them in R and "
-                    "Python: the way to valid standard errors.")] = None,
+        min=2, help="Write this number of imputed tables to the folder --out, for valid standard errors. A page "
+                    "there explains how to combine them in R and Python.")] = None,
     given: Annotated[list[str] | None, typer.Option(help="The value of a column in all rows: region=north, age=30..39, "
                                                          "or pay= for a missing value; repeatable.")] = None,
     shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region=north:0.5,south:0.5; "
                                                           "repeatable.")] = None,
     rows_per_person: Annotated[int | None, typer.Option(
         min=1, help="If the schema names a person column: rows of each person, drawn independently.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Draw the same rows again; harmless to privacy.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed, to draw the same rows again.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it exists.")] = False,
     as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
 
-    It prints how many of the rows are different, and how many rows were fitted to the release: a larger sample has
-    further rows with the same tables (docs/holders.md), as many as you like.
+    It prints how many of the rows are different, and how many rows were fitted to the release. A larger sample has
+    further rows with the same tables (docs/holders.md).
 
-    Standard errors that are computed on one synthetic table are not valid (docs/answers.md): --imputations writes
-    several tables, of which valid ones can be computed.
+    Standard errors that are computed on one synthetic table are not valid (docs/answers.md). --imputations writes
+    several tables, which give valid standard errors.
 
     Example: `trigmech sample clinic.tm --rows 1000 --out synth.csv`
     """
@@ -342,7 +342,7 @@ def report(
     schema: HowToRead = None,
     held_out: Annotated[str | None, typer.Option(help="Rows of people who are not in the table of --against: the page "
                                                       "then has a membership attack.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The page; default: beside the release, as .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
     limits: Limits = None,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""The command that looks at a private table before its release, for its holder alone."""
+"""The command that checks a private table before its release, for its holder alone."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def check(
     written: Written,
     as_json: Json = False,
 ) -> None:
-    """List everything for which a table would be refused, with counts, lines and remedies. NOT PRIVATE.
+    """List everything in a table that a release would refuse, with counts, lines and remedies. NOT PRIVATE.
 
     It also lists values that a release would clip, constraints that rows break, and suspicious choices of the schema.
-    Nothing is charged, and no ledger is touched. Exit status 3 if a release would be refused.
+    It does not charge a ledger. The exit status is 3 if a release would be refused.
 
     Example: `trigmech check data.csv --schema schema.toml`
     """

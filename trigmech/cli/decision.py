@@ -1,4 +1,4 @@
-"""The commands for a decision: releases beside each other, and what a budget would buy."""
+"""The commands for a decision: a comparison of releases, and the expected accuracy of a budget."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compare(
 ) -> None:
     """Show releases beside each other: guarantees, lights, and the errors of each column and pair.
 
-    The errors are expected ones, from the releases alone; with --against they are also measured.
+    It prints expected errors, from the releases alone; with --against also the measured errors.
 
     Example: `trigmech compare a.tm b.tm`
     """
@@ -70,16 +70,16 @@ def advise(
     target: Target = None,
     delta: Annotated[float | None, typer.Option(help="Privacy budget: delta. Default: the largest power of ten that is "
                                                      "at most 1 / (10 rows).", show_default=False)] = None,
-    epsilon: Annotated[list[float] | None, typer.Option(help="An epsilon to look at; repeatable. Default: nine from "
-                                                             "0.1 to 10.", show_default=False)] = None,
+    epsilon: Annotated[list[float] | None, typer.Option(help="A value of epsilon; repeatable. Default: nine values "
+                                                             "from 0.1 to 10.", show_default=False)] = None,
     limits: Limits = None,
     html: Page = None,
     plot: Annotated[Path | None, typer.Option(help="The same as --html; the page has the plot.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what each epsilon would buy, before any budget is spent: expected errors, lights, and what could be seen.
+    """Show expected errors, lights and detectable effects for several values of epsilon; no budget is spent.
 
-    It reads no table. The errors are those of a made-up table with the schema's columns.
+    It does not read a table. The errors are those of a made-up table with the schema's columns.
 
     Example: `trigmech advise schema.toml --rows 5000`
     """

@@ -81,7 +81,7 @@ def keep_what_counts(path: Path, force: bool = False) -> None:
     if path.suffix.lower() == ".toml":
         raise InputError(f"{str(path)!r} may be a schema file, with bounds that somebody wrote; name another file")
     if (path.suffix.lower() == RELEASE or RELEASE_START.match(start)) and not force:
-        raise InputError(f"{str(path)!r} is a release, and its budget is spent; name another file, or let `trigmech "
+        raise InputError(f"{str(path)!r} is a release whose budget is spent; name another file, or let `trigmech "
                          "release --force` replace it")
 
 

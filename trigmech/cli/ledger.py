@@ -48,7 +48,7 @@ def show(file: File, as_json: Json = False) -> None:
 
 @ledger_app.command("verify")
 def verify(file: File, as_json: Json = False) -> None:
-    """Recompute every total from the events and check that no entry was changed, moved or lost; otherwise status 3.
+    """Recompute every total, and check whether entries were changed, moved or lost; then the status is 3.
 
     Example: `trigmech ledger verify ledger.json`
     """
@@ -72,8 +72,8 @@ def raise_budget(
 ) -> None:
     """Raise the total budget of the data set; the ledger records the time, the old and the new budget.
 
-    It can never be lowered. Raising it is a new promise to the people in the data: decide on it before looking at
-    releases, as on the budget itself.
+    The budget can never be lowered. A raised budget is a new promise to the people in the data: decide on it before
+    you look at releases.
 
     Example: `trigmech ledger raise ledger.json --epsilon 5`
     """
@@ -91,13 +91,13 @@ def add(
     purpose: Annotated[str, typer.Option(help="A description of the release.")],
     by: Annotated[str, typer.Option(metavar="TOOL", help="Who claims it, such as a program and its version.")],
     neighbours: Annotated[str, typer.Option(metavar="replace-one|add-remove", help=(
-        "The neighbouring tables of the claim: one row replaced; or one row added or removed, which is recorded as the "
-        "claim that it implies for a replaced row."))],
-    delta: Annotated[float, typer.Option(help="Its delta, at least 0; it must fit the ledger's reserve.")] = 0.0,
-    count: Annotated[int, typer.Option(min=1, help="How many releases, each at this cost.")] = 1,
+        "The neighbouring tables of the claim: one row replaced, or one row added or removed. The second kind is "
+        "converted to the claim that it implies for a replaced row."))],
+    delta: Annotated[float, typer.Option(help="The claimed delta, at most what is left of the reserve.")] = 0.0,
+    count: Annotated[int, typer.Option(min=1, help="The number of releases, each at this cost.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Record a release by another tool, as that tool claims it, before it is made; refused if over the budget.
+    """Record the claimed cost of a release by another tool before that release; refused if over the budget.
 
     Example: `trigmech ledger add ledger.json --epsilon 0.5 --purpose "mean age" --by "SmartNoise 1.0" --neighbours
     add-remove`

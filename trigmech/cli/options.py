@@ -25,10 +25,10 @@ TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .
                                                "Parquet files such as 'data/*.parquet', or - for CSV on standard "
                                                "input.")]
 Saved = Annotated[Path, typer.Argument(help="A saved release, such as clinic.tm.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")]
 Target = Annotated[str | None, typer.Option(
-    metavar="COLUMN", help="A column that models will predict from the others: they predict it better, and everything "
+    metavar="COLUMN", help="A column that models will predict from the others. They predict it better, but everything "
                            "else becomes less accurate.")]
 Delta = Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.")]
 
@@ -75,7 +75,7 @@ class Engine:
         "What measures Parquet files: processes on this machine (the default from 17 million rows on), dask or "
         "spark."))] = None
     workers: Annotated[int | None, typer.Option(
-        min=1, show_default=False, help="How many processes; default: one for each core.")] = None
+        min=1, show_default=False, help="The number of processes; default: one for each core.")] = None
     scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", show_default=False, help=(
         "Address of a Dask scheduler or a Spark master; default: one on this machine, made for the run."))] = None
 

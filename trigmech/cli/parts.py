@@ -42,18 +42,18 @@ Parts = Annotated[list[Path], typer.Argument(help="Parts, such as north.part sou
 @part_app.command("design")
 def make_design(
     schema: Annotated[Path, typer.Option(help="The schema (TOML), the same for all.")],
-    n: Annotated[int, typer.Option(min=2, help="Persons in all parts together (or rows, if each is one); public.")],
+    n: Annotated[int, typer.Option(min=2, help="Persons (or rows) in all parts together; public.")],
     epsilon: Epsilon,
     out: Annotated[Path, typer.Option(help="Where the design is written, such as design.json.")],
     delta: Annotated[float, typer.Option(help="Privacy budget: delta, far below 1 / n.")] = 0.0,
     smooth: Annotated[bool, typer.Option("--smooth", help="Serve smooth queries only, in one round.")] = False,
-    shares: Annotated[bool, typer.Option("--shares", help="For 'part share': one run, whose shares are added "
-                                                          "once.")] = False,
+    shares: Annotated[bool, typer.Option("--shares", help="Make a design for 'part share', for one "
+                                                          "run.")] = False,
     bounds_share: Annotated[float, typer.Option(help="Part of the budget for private bounds.")] = BOUNDS_SHARE,
     target: Target = None,
     as_json: Json = False,
 ) -> None:
-    """Write the design by which all parts are measured; it is public and uses public facts only.
+    """Write the design for the measurement of all parts; it is public and uses public facts only.
 
     Example: `trigmech part design --schema schema.toml --n 25000 --epsilon 1 --delta 1e-7 --out design.json`
     """
@@ -107,17 +107,17 @@ def measure(
 def share(
     data: Data,
     written: Written,
-    out: Annotated[Path, typer.Option(help="Where the share is written, such as north.share. PRIVATE alone.")],
+    out: Annotated[Path, typer.Option(help="Where the share is written, such as north.share. One share is PRIVATE.")],
     design: DesignFile,
-    party: Annotated[int, typer.Option(min=1, help="The number of this party, from 1; each party has its own.")],
-    parties: Annotated[int, typer.Option(min=1, help="Exactly how many shares will be released together.")],
-    tolerated: Annotated[int, typer.Option(min=0, help="How many parties may use their knowledge of their noise.")] = 0,
+    party: Annotated[int, typer.Option(min=1, help="The number of this party, from 1; different for each party.")],
+    parties: Annotated[int, typer.Option(min=1, help="The exact number of shares that will be released together.")],
+    tolerated: Annotated[int, typer.Option(min=0, help="Number of parties that may combine their noise.")] = 0,
     schema: HowWritten = None,
     as_json: Json = False,
 ) -> None:
     """Write the sums that a design asks for next, with this party's share of the noise added.
 
-    Only the sum of all shares has all the noise. Somebody who does not release should add them ('part add').
+    Only the sum of all shares has all the noise. Shares should be added ('part add') by somebody who does not release.
 
     Example: `trigmech part share north.csv --design design.json --party 1 --parties 3 --out north.share`
     """

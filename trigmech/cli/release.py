@@ -1,4 +1,4 @@
-"""The command that releases a table: it refuses what it must before the charge, then charges and writes."""
+"""The command that releases a table: it makes all refusals before the charge, then charges and writes."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Asked:
     simulate: Annotated[int | None, typer.Option(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None
     strict: Annotated[bool, typer.Option(
-        "--strict", help="End with status 6 if the points miss the released values; the release is saved anyway.")
+        "--strict", help="End with status 6 if the points do not match the released values; save the release anyway.")
     ] = False
     force: Annotated[bool, typer.Option(
         "--force", help="Replace the files that --out and --csv name if they exist, and release fewer than 20 rows or "
                         "persons.")] = False
     dry_run: Annotated[bool, typer.Option(
-        "--dry-run", help="Print what the budget will buy, in the columns' units; charge and write nothing.")] = False
+        "--dry-run", help="Print the expected noise in the columns' units; do not charge or write anything.")] = False
 
     @property
     def budget(self) -> tm.Budget:

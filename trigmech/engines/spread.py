@@ -105,4 +105,4 @@ class _SpreadRows(PrivateRows):
 
 
 def _nowhere() -> Iterator[Chunk]:
-    raise InputError("the rows themselves stay with the workers, who answer with sums alone")
+    raise InputError("the rows stay with the workers, which return only sums")

@@ -1,4 +1,4 @@
-"""How wrong a release's answers may be, from public things alone: the noise distribution, the fit, and stated priors.
+"""Error bars of a release's answers, from public facts alone: the noise distribution, the fit, and stated priors.
 
 This is of releases of moments; :mod:`trigmech.evaluation.resampling` of those of columns and tables.
 

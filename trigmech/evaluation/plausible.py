@@ -1,4 +1,4 @@
-"""Plausible private tables, made from a release: so many possible truths for error bars.
+"""Plausible private tables, made from a release: each is a possible truth, for error bars.
 
 Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
 and products are the fitted targets and a normal deviation of what shrinkage leaves open: by Tweedie's formula the

@@ -1,4 +1,4 @@
-"""Error bars of any statistic by resampling: the same release of tables that are as the private one may be.
+"""Error bars of any statistic by resampling: the same release of plausible private tables.
 
 Two errors are looked at. How far is each plausible table (:mod:`trigmech.evaluation.plausible`) from the fit: that
 includes what the fit missed. And how far is each from the fit of a release of its own, with simulated noise of the same

@@ -81,9 +81,9 @@ def load_limits(path: str | Path) -> dict[str, Limit]:
     except OSError as problem:
         raise InputError(f"cannot read the limits {str(path)!r}: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{str(path)!r} is no text in UTF-8, so it holds no limits") from None
+        raise InputError(f"{str(path)!r} is not a file of limits: it must be UTF-8 text") from None
     except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{str(path)!r} is no TOML: {problem}") from None
+        raise InputError(f"{str(path)!r} is not valid TOML: {problem}") from None
     return LIMITS | {name: _limit(name, own) for name, own in given.items()}
 
 

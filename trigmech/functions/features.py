@@ -78,7 +78,7 @@ class Features:
     def __init__(self, basis: ChebyshevBasis, profiles: Sequence[ArrayLike] | Array = ()) -> None:
         checked = [numbers("a profile", profile, "q + 1").astype(np.float64) for profile in profiles]
         if len({len(profile) for profile in checked}) > 1 or any(len(profile) < 2 for profile in checked):
-            raise InputError("profiles must have one length, of at least 2; given lengths "
+            raise InputError("profiles must all have the same length, at least 2; given lengths "
                              f"{[len(profile) for profile in checked]}")
         if not all(np.isfinite(profile).all() for profile in checked):
             raise InputError("profiles must be finite numbers")

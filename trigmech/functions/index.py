@@ -1,4 +1,4 @@
-"""What each measured function is: of which columns and degrees, of what kind, and at which position.
+"""A description of each measured function: its columns, degrees, kind and position.
 
 A design makes one index; it goes with the noisy moments to the reconstruction, the error bars and the report, so that
 so they need not guess the meaning of a number from multi-indices.

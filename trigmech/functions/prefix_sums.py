@@ -1,4 +1,4 @@
-"""The histogram of a column as it is measured: by a factor of prefix sums, whose noise every threshold shares.
+"""The measurement of a column's histogram by prefix sums, so that thresholds share their noise.
 
 The counts h of c intervals are measured as R h with the lower triangular Toeplitz matrix R of the coefficients of
 (1 - z)^(-1/2), 1, 1/2, 3/8, 5/16, ...: R R is the matrix of prefix sums, so each prefix sum has an error of

@@ -1,4 +1,4 @@
-"""Ranks of values, without scipy.stats, which takes longer to load than all else that a release needs of scipy."""
+"""Ranks of values, without scipy.stats, which is slow to load."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""The released distribution of one column: from then on it is public."""
+"""The released distribution of one column, which is public."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""What a release tells of the private table and its population: weights, imputations, estimates with intervals."""
+"""Inference about the private table and its population: weights, imputations, estimates with intervals."""

@@ -1,4 +1,4 @@
-"""The drawing of imputations: what the exact numbers may have been, and tables that are fitted to them.
+"""The drawing of imputations: possible exact numbers, and tables that are fitted to them.
 
 Each table is fitted anew to measured functions and smooth functions whose means were drawn from what is known after the
 release (:mod:`trigmech.inference.posterior`), as two halves that are fitted independently of each other.

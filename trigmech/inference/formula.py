@@ -1,4 +1,4 @@
-"""Formulas of regressions, such as ``wt82_71 ~ qsmk + age``: what may stand in one, and its columns. Public.
+"""Formulas of regressions, such as ``wt82_71 ~ qsmk + age``: their grammar, and their columns. Public.
 
 A formula is what R, statsmodels and formulaic know: terms joined by ``+``, ``-``, ``*``, ``:``, ``/`` and ``**``; names
 of columns, in backticks if they are no plain words; ``C(name)`` for a column as categories; ``log``, ``log10``,
@@ -55,7 +55,7 @@ def parsed_formula(text: object, names: Sequence[str]) -> Formula:
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not text.isprintable():
         raise InputError(f"a formula must be a text of 1 to {LONGEST:,} printable letters, such as 'income ~ age'")
     if text.count("~") != 1:
-        raise InputError(f"a formula must have one '~' between what is explained and the terms, not {text.count('~')}")
+        raise InputError(f"a formula must have one '~' between the response and the terms, not {text.count('~')}")
     reader = _Reader(names)
     left, right = (reader.side(side) for side in text.split("~"))
     response = reader.used.get(left)

@@ -1,4 +1,4 @@
-"""Imputations: tables as the private one, or its population, may be after the release.
+"""Imputations: tables that the private one, or a table of its population, could be, judging by the release.
 
 Each is fitted anew to numbers that were drawn from what is known after the release
 (:mod:`trigmech.inference.drawing`). So the spread of a statistic over imputations shows what noise and, for a
@@ -125,7 +125,7 @@ class Imputations:
             arrays, "indicators", *places.shape[:3], d - len(numbers), kind="uint8")
         points[..., numbers] = places
         if arrays or known["white"] < 0.0 or len(points) < 2 or not points.shape[2]:
-            raise InputError("there must be two tables or more, of rows in two halves, and nothing else")
+            raise InputError("the file must hold at least two tables, each of rows in two halves, and nothing else")
         schema.domain.check(points.reshape(-1, d))
         return cls(schema, points=points, measured=measured, **known)
 

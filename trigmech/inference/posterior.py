@@ -1,4 +1,4 @@
-"""What is known of a private table after its release, as weights of the fitted rows: estimates and their variances.
+"""The knowledge of a private table after its release, as weights of the fitted rows: estimates and variances.
 
 The fitted rows have the means q of the measured functions Q (m, K); the release has the noisy means y, and the law of
 their noise is known. The private table is thought of as the fitted rows with weights 1/m + x, where x is normal before

@@ -1,4 +1,4 @@
-"""Regressions on imputations: coefficients with standard errors that count the noise, beside naive ones. Public."""
+"""Regressions on imputations: coefficients with standard errors that include the noise, and naive ones. Public."""
 
 import math
 import warnings
@@ -203,7 +203,7 @@ class _Model:
         if column is None:
             return None
         if column.unit:
-            raise InputError(f"column {name!r} holds times, which cannot stand in a formula; derive a number from it")
+            raise InputError(f"column {name!r} holds times, which a formula cannot use; derive a number from it")
         if column.categories is None or not isinstance(column.categories[0], str):
             return None
         return list(column.categories)

@@ -1,4 +1,4 @@
-"""Smooth functions of single columns and of pairs of columns, by which a fit may be wrong as a whole."""
+"""Smooth functions of single columns and of pairs of columns: the ways in which a whole fit may be wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

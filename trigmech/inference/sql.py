@@ -165,7 +165,7 @@ def _database(schema: Schema) -> Iterator[Any]:
 
     names = schema.table_names
     if len({name.lower() for name in names}) < len(names):
-        raise InputError("two columns have names that differ by capital letters alone, which SQL does not tell apart")
+        raise InputError("two columns have names that differ by capital letters alone, which SQL does not distinguish")
     connection = duckdb.connect(":memory:", config=dict(CLOSED))
     try:
         connection.execute("set threads = 1")

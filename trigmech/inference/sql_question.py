@@ -1,4 +1,4 @@
-"""What a question in SQL may be: parsed by DuckDB's own parser, and every part of it compared with a list. Public."""
+"""The allowed questions in SQL: DuckDB's parser reads one, and every part of it must be in a list. Public."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -79,7 +79,7 @@ def _parsed(connection: Any, query: Any, columns: Sequence[str]) -> Question:
     lost = [k for k, (key, aggregate) in enumerate(zip(keys, has, strict=True)) if key == aggregate]
     unselected = [each for each in groups if not any(_same(each, item, k) for k, item in enumerate(items))]
     if lost or unselected:
-        raise InputError("each selected expression must be an aggregate or stand in GROUP BY, and each expression of "
+        raise InputError("each selected expression must be an aggregate or appear in GROUP BY, and each expression of "
                          "GROUP BY must be selected")
     order, limit = _arranged(node, items)
     node["modifiers"] = []
@@ -154,7 +154,7 @@ def _check(part: Any, aggregates: bool) -> None:
             raise InputError(f"a query must not have the function {name!r}; it may have the aggregates "
                              f"{', '.join(sorted(AGGREGATES))} and simple functions of numbers, texts and dates")
         if name in AGGREGATES and not aggregates:
-            raise InputError(f"the aggregate {name!r} must be selected; it cannot stand in WHERE or GROUP BY")
+            raise InputError(f"the aggregate {name!r} must be selected; it cannot appear in WHERE or GROUP BY")
 
 
 def _name(expression: Tree) -> str:

@@ -1,4 +1,4 @@
-"""PRIVATE. A look at one column of categories: values that are refused or count as others, and suspicious choices."""
+"""PRIVATE. A check of one column of categories: values that are refused or count as others, and suspicious choices."""
 
 from collections.abc import Mapping
 from typing import Any

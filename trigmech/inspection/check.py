@@ -1,4 +1,4 @@
-"""PRIVATE. A look at a whole table before its release: every fault at once, for its holder alone."""
+"""PRIVATE. A check of a whole table before its release: every fault at once, for its holder alone."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -164,7 +164,7 @@ def absent(name: str, near: bool = False, whose: bool = False) -> Finding:
     """Return the finding that the table lacks a column."""
     what = "the column that identifies persons" if whose else "this column"
     if near:
-        return fault("absent", 1, f"the table lacks {what}; a name differs in capital letters, spaces or signs alone, "
+        return fault("absent", 1, f"the table lacks {what}; a name differs only in capital letters, spaces or signs, "
                      "and is read for it below", "write the name alike in the table and in the schema", name)
     return fault("absent", 1, f"the table lacks {what}", "remove it from the schema, or correct its name", name)
 

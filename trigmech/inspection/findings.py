@@ -1,4 +1,4 @@
-"""PRIVATE. Findings of a look at a table, for its holder alone: counts, places and remedies, but no value of a row."""
+"""PRIVATE. Findings of a check of a table, for its holder alone: counts, places and remedies, but no value of a row."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass

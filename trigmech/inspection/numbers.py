@@ -1,4 +1,4 @@
-"""PRIVATE. A look at one column of numbers or times: values that are refused or clipped, and suspicious choices."""
+"""PRIVATE. A check of one column of numbers or times: values that are refused or clipped, and suspicious choices."""
 
 import math
 from collections.abc import Mapping

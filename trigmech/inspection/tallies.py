@@ -1,4 +1,4 @@
-"""PRIVATE. Tallies of values while a table passes, whose sizes do not grow with the rows."""
+"""PRIVATE. Tallies of values during one pass over a table; their sizes do not grow with the rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -271,7 +271,7 @@ class AdaptiveMechanism(Mechanism):
                 if not charged:
                     raise
                 # The run is paid for, so keep the earlier releases.
-                warnings.warn(f"{charge.purpose} was not asked, because {type(self).__name__}.ask raised "
+                warnings.warn(f"{charge.purpose} was not measured, because {type(self).__name__}.ask raised "
                               f"{type(problem).__name__}: {problem}; the release has the earlier rounds", stacklevel=2)
                 break
             if not asked:

@@ -87,7 +87,7 @@ class TableMechanism(Mechanism):
         if self.target is not None and not (isinstance(self.target, str) and self.target):
             raise InputError(f"target must be the name of a column, not {shown(self.target)}")
         if self.target is not None and self.workload is not None:
-            raise InputError("give a target or a workload, not both: a target is a workload of its own")
+            raise InputError("give a target or a workload, not both: a target already sets the workload")
 
     def plan(self, facts: PublicFacts) -> Design:
         """Return the first measurements, and all charges."""

@@ -1,4 +1,4 @@
-"""Questions to a table that is elsewhere: a run is repeated up to the first that has no answer yet.
+"""Questions to a table that is elsewhere: a run is repeated up to the first question without an answer.
 
 A run asks for sums, draws noise for them, and goes on by what it released, which is public. So whoever knows what was
 released so far can repeat it without the table: sums that were asked for before are not needed, as their draws are

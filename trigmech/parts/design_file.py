@@ -1,4 +1,4 @@
-"""Designs in files, for those who measure parts: all public, in JSON, and nothing of it is executed.
+"""Design files, for the parties that measure parts: public JSON, which is never executed.
 
 A file has what the design is made of: schema, number of persons, budget, mechanism with its options; and, after the
 first round, what was released. Whoever reads it makes the design anew, by the same version of the package.

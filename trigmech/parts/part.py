@@ -1,4 +1,4 @@
-"""PRIVATE. A part: what some persons add to the sums that are asked for, to be added to other parts."""
+"""PRIVATE. A part: the sums of some persons, which are added to the sums of other parts."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -127,7 +127,7 @@ def added(parts: Any, n: int, kind: type[P]) -> P:
 def check_question(part: Part, question: str) -> None:
     """Raise an InputError unless a part answers a question."""
     if part.question != question:
-        raise InputError("the parts do not answer the question of the design: they have another schema, design, round, "
+        raise InputError("the parts were not measured for this design: they have another schema, design, round, "
                          "lattice or version of trigmech")
 
 

@@ -1,4 +1,4 @@
-"""PRIVATE. Shares: parts with a share of the noise in them, so that nobody ever has the exact sums of all.
+"""PRIVATE. Shares: parts with a share of the noise, so that nobody has the exact sums of all.
 
 Each of m parties computes the numbers to be drawn from *its own* sums, in whole multiples of a step g, and adds its own
 discrete Gaussian noise. The shares are added as whole numbers, and their sum *is* the draw: nobody adds noise to it,

@@ -1,4 +1,4 @@
-"""Tables in parts: measured where they are, added, and released as one table would be."""
+"""Tables in parts: each part is measured where it is, then all are added and released as one table."""
 
 import logging
 from collections.abc import Callable, Sequence

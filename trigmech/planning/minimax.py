@@ -1,4 +1,4 @@
-"""The minimax design: all moments up to a degree, with noise that grows with the order as smooth functions allow.
+"""The minimax design: all moments up to a degree, with more noise at higher orders, for smooth functions.
 
 The class: f = sum_r c_r phi_r on [-1, 1]^d with sum_r |r|^(2k) c_r^2 <= 1, where |r| is the Euclidean norm. Up to a
 constant factor it holds all functions with k bounded derivatives.

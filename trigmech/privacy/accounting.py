@@ -1,4 +1,4 @@
-"""What charges cost: epsilons and Gaussian DP of lists of charges.
+"""The cost of charges: epsilons and Gaussian DP of lists of charges.
 
 Two rules of composition, for two situations:
 

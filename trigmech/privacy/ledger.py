@@ -1,4 +1,4 @@
-"""The record of what one run spent, and what that proves."""
+"""The record of the budget that one run spent, and of the guarantee that this proves."""
 
 import logging
 import math

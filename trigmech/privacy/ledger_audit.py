@@ -1,4 +1,4 @@
-"""Whether the content of a ledger agrees with itself, and what its entries leave to spend."""
+"""Checks that the content of a ledger is consistent, and the budget that its entries leave."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The form of ledgers: entries, the chain of their hashes, and the strict reading of what anybody may write."""
+"""The form of ledgers: entries, the chain of their hashes, and a strict reader of untrusted files."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The one writer of a ledger file: its true path, that this is its only name, its lock, and its stamps."""
+"""The single writer of a ledger file: its true path, the check of its only name, its lock, and its stamps."""
 
 import os
 import re

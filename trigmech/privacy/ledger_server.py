@@ -227,7 +227,7 @@ class Server:
 
     def _check_count(self, cursor: Any, count: int) -> None:
         if cursor.rowcount != count:
-            raise InputError(f"{self.name} cannot be written: a rule or a trigger in the database keeps entries back")
+            raise InputError(f"{self.name} cannot be written: a rule or a trigger in the database blocks entries")
 
     def _transaction(self, work: Callable[[Any], T], seen: Callable[[Any], bool] | None = None, what: str = "",
                      again: tuple[str, ...] = AGAIN) -> T:

@@ -1,4 +1,4 @@
-"""Where a ledger is kept: what a store can do, the one that is a file, and which one a path or an address means."""
+"""Stores of ledgers: their interface, the store in a file, and the choice of a store by a path or an address."""
 
 import stat
 from collections.abc import Callable

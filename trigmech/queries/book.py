@@ -18,7 +18,7 @@ KINDS: dict[str, type[Query]] = {}
 def register(kind: type[Query]) -> type[Query]:
     """Let files hold a kind of query, which must define `written` and `read`. Usable as a decorator."""
     if KINDS.get(kind.name, kind).__qualname__ != kind.__qualname__:
-        raise InputError(f"there is a query of the name {kind.name!r} already")
+        raise InputError(f"a query with the name {kind.name!r} is already registered")
     KINDS[kind.name] = kind
     return kind
 

@@ -1,4 +1,4 @@
-"""Queries that compare a table with a fixed distribution: one number each, whatever it is computed of.
+"""Queries that compare a table with a fixed distribution: each query is one number.
 
 They are not means, so they have no decoding and no form in a file. Each proves in its docstring how far its number
 moves when one of n rows is replaced. Such a replacement moves 1/n of mass from one cell of a table to another one, or

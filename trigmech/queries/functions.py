@@ -204,7 +204,7 @@ class Functions(Query):
         """Return the means of some functions of the book."""
         features, first, weights = book.functions_at(integers.one()), integers.one(), floats.rest()
         if not 0 <= first < first + len(weights) <= features.K:
-            raise InputError("the means in the file are of functions that the file does not have")
+            raise InputError("the file has means of functions that it does not contain")
         if not ((weights >= 1e-100) & (weights <= 1e100)).all():
             raise InputError("the weights of functions must be positive")
         return cls.of(features, book.domain, slice(first, first + len(weights)), weights)

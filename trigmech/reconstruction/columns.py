@@ -1,4 +1,4 @@
-"""From the noisy histogram of a column to its distribution: pieces as fine as the noise allows."""
+"""From the noisy histogram of a column to its distribution, in as much detail as the noise allows."""
 
 from dataclasses import replace
 from itertools import pairwise

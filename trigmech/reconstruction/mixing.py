@@ -1,4 +1,4 @@
-"""Samples of more rows than were fitted: rows exchange entries, as far as the noise of the release cannot tell.
+"""Samples of more rows than were fitted: rows exchange entries, with changes below the noise of the release.
 
 A sample of so many rows that fitted rows would repeat starts with copies of them. Two rows then exchange the entries of
 a column, or of all columns that a constraint ties together, and this many times over (Metropolis et al. 1953): an

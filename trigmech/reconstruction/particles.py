@@ -1,4 +1,4 @@
-"""Points of equal weight whose means meet noisy targets: reweight proposal points, draw from them, and move them."""
+"""Points of equal weight whose means match noisy targets: reweight proposal points, draw from them, and move them."""
 
 from dataclasses import dataclass
 from typing import Literal

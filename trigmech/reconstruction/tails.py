@@ -1,4 +1,4 @@
-"""Tails of a column: where its mass is not clear of noise, the density falls.
+"""Tails of a column: where noise hides its mass, the density falls.
 
 Pieces of equal density (:mod:`trigmech.reconstruction.columns`) follow what is clear of noise, and a tail never is:
 some noise stays far out as mass, which widens the column and weakens its correlations. So at both ends of the range the

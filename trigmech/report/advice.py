@@ -65,7 +65,7 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     found = []
     if budget.epsilon > MOST_EPSILON:
         found.append(f"epsilon = {shown_up(budget.epsilon)} is above {MOST_EPSILON:g}: a person who knows all other "
-                     "rows may find out the last one almost certainly")
+                     "rows may find out the last one almost with certainty")
     if n < FEWEST_ROWS:
         found.append(f"{n} rows are few: below {FEWEST_ROWS} rows, noise hides most of a table")
     if budget.delta >= 1.0 / n:
@@ -149,7 +149,7 @@ def clipping_of(made: Synthesis) -> list[str]:
             beside = float(weights[(away > EDGE) & (away <= 2.0 * EDGE)].sum())
             if edge >= max(PILED, NOISES * noise) and edge >= STEEP * beside:
                 found.append(f"column {column.name!r}: {100.0 * edge:.0f} % of the synthetic values lie at the {side} "
-                             f"bound {text_of(bound)}; if real values do not do so, the bound clips them")
+                             f"bound {text_of(bound)}; if this is not true of real values, the bound clips them")
     return found
 
 

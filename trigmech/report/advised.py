@@ -1,4 +1,4 @@
-"""What each epsilon would buy, before any budget is spent: expected errors of a made-up table under the schema."""
+"""Advice before any budget is spent: expected errors for each epsilon, of a made-up table of the schema."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""NON-PRIVATE. What a report shows when the true table is at hand: errors of queries, and distances to true records."""
+"""NON-PRIVATE. The report's comparison with the true table: errors of queries, and distances to true records."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Several releases beside each other: what they guarantee, their lights, and their errors, expected and measured."""
+"""A comparison of several releases: their guarantees, lights, and expected and measured errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

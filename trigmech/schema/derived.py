@@ -208,7 +208,7 @@ def _order(names: list[str], derived: Iterable[Derived]) -> tuple[str, ...]:
     while waiting:
         placed = [each for each in waiting if each.after in order]
         if not placed:
-            raise InputError(f"derived column {waiting[0].name!r}: after names {waiting[0].after!r}, and no column of "
+            raise InputError(f"derived column {waiting[0].name!r}: after names {waiting[0].after!r}, but no column of "
                              "this name can stand before it")
         for each in reversed(placed):
             order.insert(order.index(str(each.after)) + 1, each.name)

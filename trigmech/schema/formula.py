@@ -256,8 +256,8 @@ class _Parser:
                                                                             _seconds(right.values(given))]))
         one, two = self.numbers(left, sign).range, self.numbers(right, sign).range
         if sign in ("/", "//", "%") and one.low <= one.high and two.low <= 0.0 <= two.high:
-            self.fail(f"it could divide by 0: what stands behind {sign} lies between {two.low:g} and {two.high:g}; "
-                      "write max(..., 1), say, or make the bounds narrower")
+            self.fail(f"it could divide by 0: the divisor after {sign} lies between {two.low:g} and {two.high:g}; "
+                      "write, for example, max(..., 1), or make the bounds narrower")
         whole = sign == "//" or (one.whole and two.whole and sign != "/")
         ends = [(a, b) for a, b in product((one.low, one.high), (two.low, two.high))]
 
@@ -295,7 +295,7 @@ class _Parser:
         _, function, refused, whole = MONOTONE[name]
         reason = next((said for each in held if (said := refused(each))), None)
         if reason:
-            self.fail(f"{reason}, and these lie between {held[0].low:g} and {held[0].high:g}")
+            self.fail(f"{reason}, but they lie between {held[0].low:g} and {held[0].high:g}")
         ends = list(product(*((each.low, each.high) for each in held))) if len(held) == 1 else [
             tuple(each.low for each in held), tuple(each.high for each in held)]
         ends += [(0.0,)] if name == "abs" and held[0].low < 0.0 < held[0].high else []

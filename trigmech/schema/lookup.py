@@ -131,11 +131,11 @@ def read_lookup(name: str, folder: str | os.PathLike[str] = ".") -> Lookup:
     except OSError as problem:
         raise InputError(f"cannot read the table {name!r} for lookup: {problem.strerror}") from None
     except (UnicodeDecodeError, ValueError):
-        raise InputError(f"cannot read the table {name!r} for lookup: it is no UTF-8 text") from None
+        raise InputError(f"cannot read the table {name!r} for lookup: it is not UTF-8 text") from None
     try:
         rows = [row for row in csv.reader(text.splitlines(), strict=True) if row][1:]
     except csv.Error:
-        raise InputError(f"cannot read the table {name!r} for lookup: it is no CSV") from None
+        raise InputError(f"cannot read the table {name!r} for lookup: it is not a CSV file") from None
     if len({len(row) for row in rows}) == 1:
         columns = [_numbers_or_text(column) for column in zip(*rows, strict=True)]
         return Lookup(name, tuple(zip(*columns, strict=True)))

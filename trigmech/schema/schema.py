@@ -276,7 +276,7 @@ class Schema:
             return table
         others = [column.name for column in self.columns if column.is_text or column.unit]
         if others:
-            raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, and an array of numbers "
+            raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, but an array of numbers "
                              "cannot hold these; use decode")
         table = np.empty((len(points), self.d))
         for j, values in enumerate(self.decode(points).values()):

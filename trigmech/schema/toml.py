@@ -87,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> SchemaFile:
     Raises
     ------
     InputError
-        If the file cannot be read, is no TOML, or :func:`check` finds a fault in it; the message lists the faults.
+        If the file cannot be read, is not TOML, or :func:`check` finds a fault in it; the message lists the faults.
     """
     schema, options, faults = _parts(_read(path), Path(path).parent)
     if schema is None:
@@ -113,7 +113,7 @@ def check(path: str | os.PathLike[str]) -> list[str]:
     Raises
     ------
     InputError
-        If the file cannot be read, or is no TOML.
+        If the file cannot be read, or is not TOML.
     """
     return _parts(_read(path), Path(path).parent)[2]
 

@@ -1,4 +1,4 @@
-"""A file of one manifest and named arrays, whose reading executes nothing: the format "trigmech release", version 1.
+"""A file of one manifest and named arrays, never executed: the format "trigmech release", version 1.
 
 The file is a ZIP archive, which any ZIP program lists and unpacks, and its arrays are NumPy's own ``.npy`` files:
 

@@ -19,5 +19,5 @@ def facts_of(path: str | os.PathLike[str]) -> tuple[Schema, int]:
     released: Any = content.get("release")
     n = released.get("n") if isinstance(released, dict) else None
     if type(n) is not int or "schema" not in content:
-        raise InputError(f"{os.fspath(path)!r} is no release with a number of rows and a schema")
+        raise InputError(f"{os.fspath(path)!r} is not a release with a number of rows and a schema")
     return Schema.from_dict(content["schema"]), n

@@ -52,7 +52,7 @@ def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
     """
     unknown = [coordinate for coordinate, _ in domain.levels if release.domain.levels_of(coordinate) is None]
     if without_levels(domain, unknown) != release.domain:
-        raise InputError("the release is of another domain than the schema's")
+        raise InputError("the domain of the release differs from the schema's")
     book = Book([(j, column.partition) for j, column in enumerate(release.columns)], domain=domain)
     queries: dict[int, Query] = {id(each.query): each.query for each in release.measurements}
     for query in queries.values():
@@ -191,7 +191,7 @@ def axes_in(arrays: Arrays, d: int) -> tuple[Array | None, Axes | None]:
 def _queries_in(arrays: Arrays, names: list[Any], book: Book) -> list[Query]:
     strange = [name for name in names if not isinstance(name, str) or name not in KINDS]
     if strange:
-        raise InputError(f"the file has queries of the kind {str(strange[0])[:40]!r}, which nobody registered; import "
+        raise InputError(f"the file has queries of the kind {str(strange[0])[:40]!r}, which are not registered; import "
                          "the module that defines it before loading")
     kinds = take(arrays, "release.queries.kinds", "q", kind="int64")
     lengths = take(arrays, "release.queries.lengths", len(kinds), 2, kind="int64")

@@ -1,4 +1,4 @@
-"""The package's own mechanisms, with their options, as plain values of a file; nothing of a file is executed."""
+"""The package's own mechanisms, with their options, as plain values of a file, which are never executed."""
 
 from dataclasses import fields
 from typing import Any

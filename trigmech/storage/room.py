@@ -70,7 +70,7 @@ def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:
         raise InputError("the schema holds a number that cannot be written into a file") from None
     for column, read in zip(schema.columns, again[0]["columns"], strict=True):
         if Column.from_dict(read) != column:
-            raise InputError(f"column {column.name!r} cannot be written into a file so that it is read as it is")
+            raise InputError(f"column {column.name!r} cannot be written to a file and read again without a change")
     return len(text)
 
 

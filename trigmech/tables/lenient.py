@@ -1,4 +1,4 @@
-"""PRIVATE. A table in a file, read past its faults: for its holder, who wants to see all of them, never for a release.
+"""PRIVATE. A reader that goes on after faults, to list all of them for the holder; never for a release.
 
 :class:`trigmech.tables.reader.TableFile` refuses a table at the first cell that it cannot read. Here such cells are
 left out, with their places and causes. All other cells mean the same as there, because the same functions read them.
