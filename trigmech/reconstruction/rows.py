@@ -283,7 +283,7 @@ class CompiledObjective:
                 self.sweep_together(rows, residuals, part, moving, rng)
             if parts < exchanging * PARTS:
                 self.exchange(rows, residuals, part, moving, rng)
-            if self._sparse and parts % PARTS == PARTS - 1:
+            if self._sparse and parts % PARTS == PARTS - 1 and ((parts // PARTS + 1) & (parts // PARTS)) == 0:
                 self.leave_empty(rows, residuals, moving, rng)
             value, parts = self.value(residuals, len(rows)), parts + 1
             if progress is not None:

@@ -11,6 +11,7 @@ is that of the squared error (Stein 1981). One random probe gives the divergence
 empty.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +73,25 @@ def estimated(table: Array, expected: Array, noise: float) -> Estimate:
     total, own = float(table.sum()), float(found.sum())
     return Estimate(found * (total / own) if min(total, own) > 0.0 else found,
                     noise * np.maximum(np.sqrt(there), FIRMEST), True)
+
+
+def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:
+    """Return a column's distribution (size,) that agrees with the margins of its sparse tables.
+
+    ``margins`` are pairs of frequencies (size,) and their variances (size,). A sparse table shows where a column has
+    rows. The column's own measurement may not: a piece of its density is even, where the truth has a few values. The
+    squared distance of both, beyond the margin's variance, is taken as the variance of the column's own frequencies,
+    the same for all, and each frequency is averaged by these precisions.
+    """
+    if not margins or not (total := float(mass.sum())) > 0.0:
+        return mass
+    precision = np.sum([1.0 / np.maximum(variance, np.finfo(float).tiny) for _, variance in margins], axis=0)
+    margin = np.sum([found / np.maximum(variance, np.finfo(float).tiny) for found, variance in margins], axis=0) / precision
+    apart = float(((mass - margin) ** 2 - 1.0 / precision).mean())
+    if not (np.isfinite(apart) and apart > 0.0):
+        return mass
+    made = np.maximum(margin + (mass - margin) / (1.0 + precision * apart), 0.0)
+    return made * (total / made.sum()) if made.sum() > 0.0 else mass
 
 
 def _components(y: Array) -> tuple[Array, Array]:

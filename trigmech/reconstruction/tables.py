@@ -19,7 +19,7 @@ from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
-from trigmech.reconstruction.sparse import Estimate, estimated
+from trigmech.reconstruction.sparse import Estimate, estimated, with_margins
 
 Array = NDArray[np.float64]
 
@@ -239,10 +239,23 @@ class Targets:
                 self.pairs.append(Pair.of(each, known))
                 continue
             self.pairs.append(Pair.of(each, Estimate(table, np.full(table.shape, each.deviation), False)))
+        self.release = replace(release, columns=tuple(self._with_margins(j, column)
+                                                      for j, column in enumerate(release.columns)))
         if measured is None:
             return
         if measured.query.contrasted:
             self._decode(measured, self.products - products)
+
+    def _with_margins(self, j: int, column: ReleasedColumn) -> ReleasedColumn:
+        """Return a column that agrees with its sparse tables at the resolution of its positions."""
+        margins = []
+        for pair in self.pairs:
+            if pair.sparse and j in pair.columns:
+                axis = pair.columns.index(j)
+                if np.array_equal(pair.maps[axis], np.arange(len(column.mass))):
+                    margins.append((pair.table.sum(axis=1 - axis),
+                                    (np.broadcast_to(pair.deviation, pair.table.shape) ** 2).sum(axis=1 - axis)))
+        return replace(column, mass=with_margins(column.mass, margins)) if margins else column
 
     def _decode(self, measured: Measurement[Products], deviation: Array) -> None:
         """Add the tables that products of contrasts give, with the deviations of their entries."""
