@@ -45,9 +45,9 @@ OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
 # with at most MOST_FINE_ENTRIES entries together, are measured again at the resolution of positions. They get the
 # fraction FINER of the last round. Then an occupied cell holds at least CLEAR_OF_NOISE standard deviations of noise.
 NEARLY, MOST_FINER, FINER, CLEAR_OF_NOISE = 2.5, 8, 0.5, 4.0
-# At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for each number.
-# Cells of the first table hide at least HIDDEN of the variance of both numbers, whose correlation is at least CORRELATED
-# and clear of its own noise.
+# At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for each number. The
+# first table has as many, so noise is small. Its cells hide at least HIDDEN of the variance of both numbers, whose
+# correlation is at least CORRELATED and clear of its own noise.
 MOST_TAILS, TAIL_CELLS, HIDDEN, CORRELATED = 4, 24, 0.03, 0.3
 # Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
@@ -81,9 +81,11 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     # The sum of the added precisions: the squared weights sum to 1/2.
     budget = 0.5 / noise**2
     tails = () if occupied is None else _tails(columns, tables, budget)
-    finer = () if occupied is None else _finer(columns, tables, strengths, occupied, budget, len(tails)) + tails
-    if finer:
-        budget *= 1.0 - FINER
+    finer = () if occupied is None else _finer(columns, tables, strengths, occupied, budget, len(tails))
+    # A few tables of tails alone get as much as they would beside the most sparse tables.
+    part, finer = FINER if finer else FINER * len(tails) / MOST_FINER, finer + tails
+    fine = part * budget / max(len(finer), 1)
+    budget *= 1.0 - part
     a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
     pairs = np.array([each.query.columns for each in tables], dtype=np.int64).reshape(-1, 2)
     costs, importance = VARIATION * np.sqrt(a * b * (a + b)), design.importance(pairs)
@@ -114,7 +116,6 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     if not (weights.any() or own.any() or finer):
         # Without any visible dependence, all tables are measured again with the same weights.
         weights = np.array([each.weight for each in tables])
-    fine = FINER * 0.5 / noise**2 / max(len(finer), 1)
     total = np.sqrt(2.0 * float(weights @ weights + own.sum() + fine * len(finer)))
     again = [replace(each, weight=weight, values=None, noise=np.inf)
              for each, weight in zip(tables, (weights / total).tolist(), strict=True) if weight > 0.0]
@@ -161,7 +162,8 @@ def _tails(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
     found, noise = [], math.sqrt(MOST_TAILS / (FINER * budget))
     for each in tables:
         held = [columns[j] for j in each.query.columns]
-        if any(column.partition.value is None or len(column.partition.indicators) > TAIL_CELLS for column in held):
+        if min(each.query.shape) < TAIL_CELLS or any(
+                column.partition.value is None or len(column.partition.indicators) > TAIL_CELLS for column in held):
             continue
         (one, lost), (two, lost_too) = (_within(column, cells) for column, cells in zip(
             held, each.query.maps, strict=True))
@@ -175,7 +177,7 @@ def _tails(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
             if j not in maps:
                 maps[j] = _by_variance(columns[j], CLEAR_OF_NOISE * noise)
                 places += len(maps[j])
-        if places > MOST_FINE_ENTRIES:
+        if places > MOST_FINE_ENTRIES or min(int(maps[j].max()) for j in query.columns) < 1:
             break
         chosen.append(Marginal(query.columns, query.partitions, tuple(maps[j] for j in query.columns)))
     return tuple(chosen)

@@ -192,7 +192,8 @@ def _tables_of(objective: Objective, residuals: Residuals, j: int) -> Entering:
     total = 0
     for s in range(count):
         t = of.of[of.start[j] + s]
-        size, stride, side, larger = tables.offset[t + 1] - tables.offset[t], 1, 1, tables.offset[t + 1] - tables.offset[t]
+        size, stride, side = tables.offset[t + 1] - tables.offset[t], 1, 1
+        larger = size
         for c in range(widest):
             if tables.columns[t, c] == j:
                 stride, own[s] = tables.strides[t, c], tables.maps[t, c] - objective.map_of[j]

@@ -85,8 +85,9 @@ def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:
     """
     if not margins or not (total := float(mass.sum())) > 0.0:
         return mass
-    precision = np.sum([1.0 / np.maximum(variance, np.finfo(float).tiny) for _, variance in margins], axis=0)
-    margin = np.sum([found / np.maximum(variance, np.finfo(float).tiny) for found, variance in margins], axis=0) / precision
+    found, variances = (np.array(part) for part in zip(*margins, strict=True))
+    precision = (1.0 / variances).sum(axis=0)
+    margin = (found / variances).sum(axis=0) / precision
     apart = float(((mass - margin) ** 2 - 1.0 / precision).mean())
     if not (np.isfinite(apart) and apart > 0.0):
         return mass
