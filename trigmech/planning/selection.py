@@ -31,7 +31,14 @@ from numpy.typing import NDArray
 
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.dependence import cells_of
-from trigmech.planning.tables import MOST_ENTRIES, MOST_FINE_ENTRIES, MOST_PLACES, MOST_TRIPLES, TableDesign
+from trigmech.planning.tables import (
+    MOST_ENTRIES,
+    MOST_FINE_ENTRIES,
+    MOST_PLACES,
+    MOST_TAIL_PLACES,
+    MOST_TRIPLES,
+    TableDesign,
+)
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 
@@ -45,7 +52,7 @@ OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
 # with at most MOST_FINE_ENTRIES entries together, are measured again at the resolution of positions. They get the
 # fraction FINER of the last round. Then an occupied cell holds at least CLEAR_OF_NOISE standard deviations of noise.
 NEARLY, MOST_FINER, FINER, CLEAR_OF_NOISE = 2.5, 8, 0.5, 4.0
-# At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for each number. The
+# At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for a number. The
 # first table has as many, so noise is small. Its cells hide at least HIDDEN of the variance of both numbers, whose
 # correlation is at least CORRELATED and clear of its own noise.
 MOST_TAILS, TAIL_CELLS, HIDDEN, CORRELATED = 4, 24, 0.03, 0.3
@@ -129,7 +136,7 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
 
 
 def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]], strengths: Array,
-           occupied: Array, budget: float, beside: int) -> tuple[Marginal, ...]:
+           occupied: Array, budget: float, beside: int = 0) -> tuple[Marginal, ...]:
     """Return sparse tables of two columns at the resolution of positions.
 
     These are the strongest sparse tables, as many as keep each occupied cell clear of noise ``beside`` some others.
@@ -177,7 +184,7 @@ def _tails(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
             if j not in maps:
                 maps[j] = _by_variance(columns[j], CLEAR_OF_NOISE * noise)
                 places += len(maps[j])
-        if places > MOST_FINE_ENTRIES or min(int(maps[j].max()) for j in query.columns) < 1:
+        if places > MOST_TAIL_PLACES or min(int(maps[j].max()) for j in query.columns) < 1:
             break
         chosen.append(Marginal(query.columns, query.partitions, tuple(maps[j] for j in query.columns)))
     return tuple(chosen)

@@ -104,6 +104,8 @@ FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 8
 MOST_FINER = 2**22
 # The most entries of all tables of a round together, and of all tables at the resolution of positions.
 MOST_ENTRIES, MOST_FINE_ENTRIES = 2**18, 2**17
+# The same for tables of tails, which have at most about 50 x 50 cells, and the most positions in their maps.
+MOST_TAIL_ENTRIES, MOST_TAIL_PLACES = 2**14, 2**17
 # The most tables of three columns, and the most positions in all their maps from positions to cells.
 MOST_TRIPLES, MOST_PLACES = 1_024, 2**21
 UNIT = 2.0**-53
@@ -231,10 +233,10 @@ class TableDesign:
             scores, places = max(self.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
         if self.selected is not None:
             # If their entries are too many, tables of three columns have up to three cells for each column.
-            released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + 2 * MOST_FINE_ENTRIES
+            released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES + MOST_TAIL_ENTRIES
             # Beside one map for each column, there are maps of tables of three columns, of finer tables of two, and of
             # tables of tails.
-            places += 4 * MOST_TRIPLES + MOST_PLACES + 3 * MOST_FINE_ENTRIES
+            places += 4 * MOST_TRIPLES + MOST_PLACES + 2 * MOST_FINE_ENTRIES + 2 * MOST_TAIL_PLACES
         return Largest(released, positions, scores, places)
 
     def importance(self, tables: Integers) -> Array:

@@ -180,7 +180,7 @@ class Entering(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _tables_of(objective: Objective, residuals: Residuals, j: int) -> Entering:
-    tables, of, cells = objective.tables, objective.tables_of, objective.cells
+    tables, of = objective.tables, objective.tables_of
     count, widest = of.start[j + 1] - of.start[j], tables.columns.shape[1]
     start, own = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     columns, maps = np.full((count, widest), -1), np.zeros((count, widest), dtype=np.int64)
