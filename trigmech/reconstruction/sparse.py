@@ -88,6 +88,7 @@ def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:
     if not margins or not (total := float(mass.sum())) > 0.0:
         return mass
     found, variances = (np.array(part) for part in zip(*margins, strict=True))
+    variances = np.maximum(variances, np.finfo(float).tiny)
     precision = (1.0 / variances).sum(axis=0)
     margin = (found / variances).sum(axis=0) / precision
     noise = 1.0 / precision
