@@ -27,7 +27,7 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
     return moves
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True)
 def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, j: int,
                   least_gain: float) -> int:
     """Move the entries of one column.
