@@ -35,7 +35,7 @@ products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.di
 
 *Selected tables.* With Gaussian noise a fraction of the tables' budget is kept for a last round
 (:mod:`trigmech.planning.selection`). It measures again those tables that are stronger than their noise. It also
-measures some tables of two columns at the resolution of their positions, and tables of three columns. Again a replaced
+measures some tables of two columns at the resolution of their positions, or of their tails, and tables of three columns. Again a replaced
 row moves two entries of each table by 1/n. Measuring a table twice loses nothing, because the precisions of normal
 noise add up.
 

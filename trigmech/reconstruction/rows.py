@@ -264,12 +264,12 @@ class CompiledObjective:
         return found
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
-                 rng: np.random.Generator, partners: int = PARTNERS, some: Sequence[int] | None = None) -> int:
+                 rng: np.random.Generator, partners: int | None = None, some: Sequence[int] | None = None) -> int:
         """Exchange entries between rows, in place, for columns that move together at once; return the number of moves.
 
-        Each row in ``order`` meets so many ``partners``. By default it offers all ``columns``, else ``some`` of them.
+        Each row in ``order`` meets so many ``partners`` and offers all ``columns``, or ``some`` of them.
         """
-        others = rng.integers(len(rows), size=(len(order), partners))
+        others = rng.integers(len(rows), size=(len(order), PARTNERS if partners is None else partners))
         fixed = np.setdiff1d(np.arange(self.d), columns)
         chosen = np.setdiff1d(self._sets.of if some is None else self._sets.of[list(some)], self._sets.of[fixed])
         return exchange(self._arrays, residuals, rows, order, others, chosen, self._sets)
@@ -304,7 +304,9 @@ class CompiledObjective:
                 self.sweep_together(rows, residuals, part, moving, rng)
             if parts < exchanging * PARTS:
                 self.exchange(rows, residuals, part, moving, rng)
-            if self._sparse and parts % PARTS == PARTS - 1 and ((parts // PARTS + 1) & (parts // PARTS)) == 0:
+            done, rest = divmod(parts + 1, PARTS)
+            # After the first sweep, the second, the fourth and so on: soon few of these rows can move.
+            if self._sparse and rest == 0 and done & (done - 1) == 0:
                 self.leave_empty(rows, residuals, moving, rng)
             value, parts = self.value(residuals, len(rows)), parts + 1
             if progress is not None:
