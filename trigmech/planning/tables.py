@@ -35,9 +35,9 @@ products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.di
 
 *Selected tables.* With Gaussian noise a fraction of the tables' budget is kept for a last round
 (:mod:`trigmech.planning.selection`). It measures again those tables that are stronger than their noise. It also
-measures some tables of two columns at the resolution of their positions, or of their tails, and tables of three columns. Again a replaced
-row moves two entries of each table by 1/n. Measuring a table twice loses nothing, because the precisions of normal
-noise add up.
+measures some tables of two columns at the resolution of their positions, or of their tails, and tables of three
+columns. Again a replaced row moves two entries of each table by 1/n. Measuring a table twice loses nothing, because the
+precisions of normal noise add up.
 
 For delta = 0 and few cells, products of contrasts of the cells take the place of all of these. A pair of columns with a
 and b cells has (a - 1)(b - 1) products. With the columns' own frequencies they determine the table. Each product is in
@@ -99,7 +99,7 @@ LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
 OF_A_NUMBER = 8
 # The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
 # this many standard deviations of the finer intervals' noise. If it has at most SINGLE levels, the second is enough.
-FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 8
+FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 4
 # The most finer intervals of all columns together. More would not fit into a file.
 MOST_FINER = 2**22
 # The most entries of all tables of a round together, and of all tables at the resolution of positions.
