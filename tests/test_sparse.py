@@ -402,3 +402,24 @@ def test_more_rows_grow_from_copies_and_fit_as_well(released, monkeypatch):
     assert len(np.unique(grown.points, axis=0)) > 0.9 * len(grown.points)
     for j in range(40):
         assert grown.points[:, j].mean() == pytest.approx(at_once.points[:, j].mean(), abs=3e-3)
+
+
+def test_rows_that_grow_start_from_one_or_two_copies_of_each(released, monkeypatch):
+    made, _ = released
+    monkeypatch.setattr(fits, "FIRST", 1_600)
+    starts, ends, descend = [], [], descent.CompiledObjective.descend
+
+    def seen(self, rows, *further, **options):
+        starts.append(rows.copy())
+        found = descend(self, rows, *further, **options)
+        ends.append(rows.copy())
+        return found
+
+    monkeypatch.setattr(descent.CompiledObjective, "descend", seen)
+    fits.reconstruct_table(made.release, 5_999, np.random.default_rng(0))
+    assert [len(rows) for rows in starts[:3]] == [1_500, 3_000, 5_999]
+    for before, after in zip(ends[:2], starts[1:3], strict=True):
+        kinds, counts = np.unique(before, axis=0, return_counts=True)
+        same, copies = np.unique(after, axis=0, return_counts=True)
+        np.testing.assert_array_equal(same, kinds)
+        assert ((counts <= copies) & (copies <= 2 * counts)).all()
