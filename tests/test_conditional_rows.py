@@ -178,7 +178,7 @@ def test_numbers_beside_what_is_given_are_noisier_by_the_part_of_the_rows_that_h
         targets = Targets(constrained.of(release.release))
         places = [SCHEMA.names.index(condition.split()[0]) for condition in given]
         found = _targets_given(targets, constrained, places)
-        part = np.prod([release.release.columns[j].mass[SCHEMA.columns[j].categories.index(condition.split("'")[1])]
+        part = np.prod([targets.release.columns[j].mass[SCHEMA.columns[j].categories.index(condition.split("'")[1])]
                         for j, condition in zip(places, given, strict=True)])
         assert 0.0 < part < 1.0
         for each, whole in zip(found.pairs, targets.pairs, strict=True):

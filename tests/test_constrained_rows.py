@@ -372,7 +372,7 @@ def test_single_moves_never_break_a_rule_and_are_the_best_of_those_allowed():
         rows = allowed[rng.integers(len(allowed), size=12)]
         twin, order, columns = rows.copy(), rng.permutation(12), rng.permutation(4)
         compiled.sweep(rows, compiled.residuals(rows), order, columns)
-        for i, j in itertools.product(order, columns):
+        for j, i in itertools.product(columns, order):
             best, chosen = compiled.value(compiled.residuals(twin), 12) - 1e-10, twin[i, j]
             for y in range(asked.sizes[j]):
                 made = twin.copy()

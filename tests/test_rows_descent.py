@@ -60,7 +60,7 @@ class Problem:
     def swept(self, rows, order, columns):
         """The table and the number of moves after a sweep; of positions that are equally good the first."""
         rows, moves = rows.copy(), 0
-        for i, j in each(order, columns):
+        for j, i in each(columns, order):
             at = rows[i, j]
             values = []
             for y in range(self.sizes[j]):

@@ -14,15 +14,16 @@ from scipy.stats import chi2
 
 import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
+from trigmech.functions.partition import Partition
 from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.planning import selection
-from trigmech.planning.dependence import design_dependence
+from trigmech.planning.dependence import cells_of, design_dependence
 from trigmech.planning.selection import MOST_CELLS, MOST_TRIPLES, select_tables
 from trigmech.planning.shares import Shares
 from trigmech.planning.tables import plan_tables
-from trigmech.queries.base import moved
+from trigmech.queries.base import Measurement, moved
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.dependence import (
     FRACTIONS,
@@ -483,3 +484,58 @@ def test_strengths_are_the_total_variation_from_independence():
     assert strengths == pytest.approx([0.5, 0.0, 0.0], abs=0.01)
     # Tables of few cells are not taken to be sparse.
     assert np.isinf(occupied).all()
+
+
+def tailed(rng, correlation, n=40_000):
+    """Rows of two numbers with exponential tails of this rank correlation, about."""
+    normal = rng.multivariate_normal([0.0, 0.0], [[1.0, correlation], [correlation, 1.0]], n)
+    return np.clip(5.0 * np.exp(1.2 * normal), 0.0, 200.0)
+
+
+def first_tables(points, cells):
+    """Columns of two numbers by their counts, and the table of both by cells of equal mass, with little noise."""
+    edges = np.linspace(-1.0, 1.0, 401)
+    held, maps = [], []
+    for j in range(2):
+        mass = np.histogram(points[:, j] / 100.0 - 1.0, edges)[0] / len(points)
+        held.append(ReleasedColumn(Partition((), j, edges), mass, 1e-6))
+        maps.append(cells_of(held[-1], cells, 1.0 / cells))
+    query = Marginal((0, 1), (held[0].partition, held[1].partition), tuple(maps))
+    counted = query.counted(np.column_stack([each.partition.codes(points / 100.0 - 1.0) for each in held]),
+                            np.full(len(points), 1.0 / len(points)))
+    return held, [Measurement(query, 1.0, counted.ravel(), 1e-6)]
+
+
+def test_tails_are_measured_where_correlated_numbers_hide_them():
+    rng = np.random.default_rng(0)
+    for correlation, cells, wanted in ((0.9, 40, 1), (0.9, 12, 0), (0.0, 40, 0), (0.15, 40, 0)):
+        columns, tables = first_tables(tailed(rng, correlation), cells)
+        assert len(selection._tails(columns, tables, 1e9)) == wanted
+    # Even numbers hide nothing, and with noise above the covariance nothing is known.
+    close = rng.random((40_000, 1)) + rng.normal(0.0, 0.001, (40_000, 2))
+    even, tables = first_tables(200.0 * close.clip(0.0, 1.0), 40)
+    assert selection._tails(even, tables, 1e9) == ()
+    columns, tables = first_tables(tailed(rng, 0.9), 40)
+    noisy = [replace(tables[0], noise=0.1)]
+    assert selection._tails(columns, noisy, 1e9) == ()
+    # Not even a single cell of so many rows.
+    assert selection._tails(columns, tables, 1e-6) == ()
+
+
+def test_cells_of_tails_share_the_variance_and_hold_rows():
+    columns, _ = first_tables(tailed(np.random.default_rng(1), 0.9), 40)
+    for enough in (1e-4, 5e-3):
+        for column in columns:
+            cells = selection._by_variance(column, enough)
+            assert (np.diff(cells) >= 0).all()
+            assert set(np.diff(cells).tolist()) <= {0, 1}
+            centres, mass = column.partition.centres, column.mass
+            share = mass * (centres - mass @ centres) ** 2
+            share /= share.sum()
+            assert np.bincount(cells, mass).min() >= enough * (1.0 - 1e-9)
+            held = np.bincount(cells, share)
+            # Of a cell that holds more than its share the last position, or the rows, are the reason.
+            assert (held[:-1] >= 1.0 / selection.TAIL_CELLS - 1e-12).all() or len(held) == 1
+            if enough == 1e-4:
+                assert len(held) > 10
+                assert held[:-1].max() < 3.0 / selection.TAIL_CELLS

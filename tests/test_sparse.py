@@ -18,9 +18,10 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import rows as descent
 from trigmech.reconstruction import sparse
+from trigmech.reconstruction import tables as fits
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.rows import RowObjective
-from trigmech.reconstruction.sparse import estimated
+from trigmech.reconstruction.sparse import estimated, with_margins
 from trigmech.reconstruction.tables import Targets, strengths_of
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
@@ -326,3 +327,99 @@ def test_light_cells_that_are_not_empty_are_not_taken_for_empty_ones(monkeypatch
     # A planted fault: by the risk alone.
     monkeypatch.setattr(sparse, "MOSTLY", -2.0)
     assert any(estimated(table, expected, NOISE).sparse for table in tables)
+
+
+def test_where_columns_are_firm_rows_leave_empty_cells_by_exchanges():
+    """Two rows of two columns, each in the cell of the other: any single move, or both entries of another row, would
+    change frequencies, which have more weight than the table."""
+    size, m = 5, 100
+    for connected in (True, False):
+        made = RowObjective([size, size])
+        for j in range(2):
+            made.frequencies(j, np.full(size, 1.0 / size), 100.0)
+        made.table([made.map(j, np.arange(size)) for j in range(2)], np.eye(size) / size, 1.0, sparse=True)
+        rows = (np.arange(m) % size)[:, None].repeat(2, axis=1).astype(np.int32)
+        rows[[0, 1], 1] = rows[[1, 0], 1]
+        objective, rng = made.compiled(), np.random.default_rng(0)
+        if not connected:
+            objective._connected = []
+        residuals = objective.residuals(rows)
+        assert objective.sweep(rows, residuals, np.arange(m), np.arange(2)) == 0
+        for _ in range(20):
+            objective.leave_empty(rows, residuals, np.arange(2), rng)
+        assert (rows[:, 0] != rows[:, 1]).sum() == (0 if connected else 2)
+        for part, again in zip(residuals, objective.residuals(rows), strict=True):
+            np.testing.assert_allclose(part, again)
+
+
+def test_a_margin_is_weighed_by_what_both_are_worth():
+    """Averages of the errors over many draws: never far above the better of both, and below both if they are alike."""
+    rng, truth = np.random.default_rng(3), np.random.default_rng(4).dirichlet(np.full(60, 0.5))
+    for own, other in ((1e-4, 3e-3), (3e-3, 1e-4), (1e-3, 1e-3)):
+        errors = []
+        for _ in range(60):
+            mass, margin = (np.maximum(truth + s * rng.normal(size=60), 0.0) for s in (own, other))
+            mass /= mass.sum()
+            made = with_margins(mass, [(margin, np.full(60, other**2))])
+            assert made.min() >= 0.0
+            assert made.sum() == pytest.approx(1.0)
+            errors.append([((each - truth) ** 2).sum() for each in (made, mass, margin)])
+        found, alone, table = np.mean(errors, axis=0)
+        assert found < 1.3 * min(alone, table)
+        if own == other:
+            assert found < 0.8 * min(alone, table)
+    # Nothing to learn from: the same; and two tables are worth more than one.
+    mass = np.full(60, 1.0 / 60.0)
+    np.testing.assert_array_equal(with_margins(mass, []), mass)
+    np.testing.assert_array_equal(with_margins(mass, [(mass[::-1] * 1.1, np.full(60, 1e6))]), mass)
+    two = [(truth + 1e-3 * sign, np.full(60, 1e-6)) for sign in (1.0, -1.0)]
+    assert np.abs(with_margins(mass, two) - truth).max() < np.abs(with_margins(mass, two[:1]) - truth).max()
+
+
+def test_a_column_takes_its_values_from_a_table_at_its_positions(released):
+    """The number lies at 40 places: within a piece of even density the table shows which positions are occupied."""
+    made, _ = released
+    made_of = Targets(made.release).release.columns[1]
+    rows, _ = functional(60_000, 0)
+    codes = made_of.partition.codes(np.column_stack([np.zeros((60_000, made_of.partition.value)),
+                                                     rows[:, 1] / 500.0 - 1.0]))
+    truth = np.bincount(codes, minlength=len(made_of.mass)) / 60_000
+    before, after = (np.abs(column.mass - truth).sum() / 2.0 for column in (made.release.columns[1], made_of))
+    assert after < 0.7 * before
+    assert made_of.mass.sum() == pytest.approx(1.0)
+    # The other columns are the same objects.
+    assert Targets(made.release).release.columns[2] is made.release.columns[2]
+
+
+def test_more_rows_grow_from_copies_and_fit_as_well(released, monkeypatch):
+    made, _ = released
+    monkeypatch.setattr(fits, "FIRST", 10**6)
+    at_once = fits.reconstruct_table(made.release, 5_999, np.random.default_rng(0))
+    monkeypatch.setattr(fits, "FIRST", 1_600)
+    grown = fits.reconstruct_table(made.release, 5_999, np.random.default_rng(0))
+    assert grown.points.shape == at_once.points.shape
+    assert grown.misfit < 1.25 * at_once.misfit + 0.02
+    assert len(np.unique(grown.points, axis=0)) > 0.9 * len(grown.points)
+    for j in range(40):
+        assert grown.points[:, j].mean() == pytest.approx(at_once.points[:, j].mean(), abs=3e-3)
+
+
+def test_rows_that_grow_start_from_one_or_two_copies_of_each(released, monkeypatch):
+    made, _ = released
+    monkeypatch.setattr(fits, "FIRST", 1_600)
+    starts, ends, descend = [], [], descent.CompiledObjective.descend
+
+    def seen(self, rows, *further, **options):
+        starts.append(rows.copy())
+        found = descend(self, rows, *further, **options)
+        ends.append(rows.copy())
+        return found
+
+    monkeypatch.setattr(descent.CompiledObjective, "descend", seen)
+    fits.reconstruct_table(made.release, 5_999, np.random.default_rng(0))
+    assert [len(rows) for rows in starts[:3]] == [1_500, 3_000, 5_999]
+    for before, after in zip(ends[:2], starts[1:3], strict=True):
+        kinds, counts = np.unique(before, axis=0, return_counts=True)
+        same, copies = np.unique(after, axis=0, return_counts=True)
+        np.testing.assert_array_equal(same, kinds)
+        assert ((counts <= copies) & (copies <= 2 * counts)).all()

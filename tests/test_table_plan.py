@@ -105,6 +105,21 @@ def test_an_interval_of_one_level_is_not_looked_at_closer_and_one_of_two_is():
         (i, 2) for i in reversed(range(60)) if counts[i] == 2]
 
 
+@pytest.mark.parametrize(("width", "looked"), [(2, True), (4, True), (5, False)])
+def test_an_interval_of_a_few_levels_need_only_be_clear_of_noise(width, looked):
+    levels = np.linspace(-1.0, 1.0, 100 * width)
+    design = plan_tables(10**5, Domain(1, [], [(0, tuple(levels))]), tm.Budget(1.0, 1e-6))
+    clear = 8.0 * design.closer_deviation
+    assert 1.1 * clear < 1.0 / 64.0
+    mass = np.full(100, 0.9 * clear)
+    mass[[5, 30]] = 1.1 * clear
+    mass[60] = 0.0
+    mass[60] = 1.0 - mass.sum()
+    column = ReleasedColumn(design.partitions[0].cut(even_edges(levels, 100)), mass, 1e-3)
+    found = [look.query.interval for look in closer_looks(design, [column])]
+    assert found == [60, *((30, 5) if looked else ())]
+
+
 @pytest.mark.parametrize(("strength", "gaussian", "count"), [
     (1.0, True, 64), (500.0, True, 64), (513.0, True, 128), (1_024.0, True, 128), (1_025.0, True, 256),
     (8_000.0, True, 1_024), (1e9, True, 1_024), (4_800.0, False, 71), (1e9, False, 101)])

@@ -326,9 +326,9 @@ class Mechanism(ABC):
         return reconstruct(release, self.most_points(release.n, release.domain.d), rng)
 
 
-def points_of(n: int, d: int) -> int:
+def points_of(n: int, d: int, most: int = MOST_POINTS) -> int:
     """Return how many points stand for a table of n rows by default: fewer if they have very many coordinates d."""
-    return min(max(n, FEWEST_POINTS), MOST_POINTS, max(MOST_COORDINATES // d, 1))
+    return min(max(n, FEWEST_POINTS), most, max(MOST_COORDINATES // d, 1))
 
 
 def check_points(count: int, d: int) -> None:

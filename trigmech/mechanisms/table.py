@@ -31,6 +31,8 @@ from trigmech.workload.tables import Marginals, Ranges
 Array = NDArray[np.float64]
 # The importance of all tables of three columns relative to all of two; 0 if only tables of two are asked for.
 THREE_BESIDE_TWO, THREE_ASKED = 2.0 / 3.0, 2.0
+# The most rows that are fitted by default.
+MOST_ROWS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,7 @@ class TableMechanism(Mechanism):
         The name of a column that models will predict from the others. Tables of two and of three columns that hold it
         then get most of the budget. Predictions become better, and all that does not concern this column becomes worse.
     points : int, optional
-        Rows that are fitted. Default: as many as the table has, but at least 1024 and at most 50,000.
+        Rows that are fitted. Default: as many as the table has, but at least 1024 and at most 100,000.
 
     Raises
     ------
@@ -130,7 +132,7 @@ class TableMechanism(Mechanism):
 
     def most_points(self, n: int, d: int) -> int:
         """Return how many rows are fitted: those that are asked for, or those of n rows."""
-        return self.points or points_of(n, d)
+        return self.points or points_of(n, d, MOST_ROWS)
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
         """Release the columns, then tables and products by their released distributions."""

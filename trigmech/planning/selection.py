@@ -15,6 +15,10 @@ If one column nearly determines another, most cells of their table are empty, an
 (:mod:`trigmech.reconstruction.sparse`). Then the cells are coarser than necessary. Half of the round measures such
 tables again at the resolution of the columns' positions. It measures as many of them as keep their occupied cells clear
 of noise.
+
+Cells of equal mass hide the tails of a column: the last one can hold a tenth of its variance. Where two numbers with
+such tails are correlated (two delays), half of their correlation in the tails is lost. These pairs are measured again
+by cells with equal shares of the columns' variances, beside the sparse tables and with the same precision.
 """
 
 import math
@@ -27,7 +31,14 @@ from numpy.typing import NDArray
 
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.dependence import cells_of
-from trigmech.planning.tables import MOST_ENTRIES, MOST_FINE_ENTRIES, MOST_PLACES, MOST_TRIPLES, TableDesign
+from trigmech.planning.tables import (
+    MOST_ENTRIES,
+    MOST_FINE_ENTRIES,
+    MOST_PLACES,
+    MOST_TAIL_PLACES,
+    MOST_TRIPLES,
+    TableDesign,
+)
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 
@@ -41,6 +52,10 @@ OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
 # with at most MOST_FINE_ENTRIES entries together, are measured again at the resolution of positions. They get the
 # fraction FINER of the last round. Then an occupied cell holds at least CLEAR_OF_NOISE standard deviations of noise.
 NEARLY, MOST_FINER, FINER, CLEAR_OF_NOISE = 2.5, 8, 0.5, 4.0
+# At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for a number. The
+# first table has as many, so noise is small. Its cells hide at least HIDDEN of the variance of both numbers, whose
+# correlation is at least CORRELATED and clear of its own noise.
+MOST_TAILS, TAIL_CELLS, HIDDEN, CORRELATED = 4, 24, 0.03, 0.3
 # Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
 # A column of a table of three has COARSENESS s^(-1/3) cells for noise of deviation s, and at most MOST_CELLS.
@@ -72,9 +87,12 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     noise = design.deviation(design.selected)
     # The sum of the added precisions: the squared weights sum to 1/2.
     budget = 0.5 / noise**2
-    finer = () if occupied is None else _finer(columns, tables, strengths, occupied, budget)
-    if finer:
-        budget *= 1.0 - FINER
+    tails = () if occupied is None else _tails(columns, tables, budget)
+    finer = () if occupied is None else _finer(columns, tables, strengths, occupied, budget, len(tails))
+    # A few tables of tails alone get as much as they would beside the most sparse tables.
+    part, finer = FINER if finer else FINER * len(tails) / MOST_FINER, finer + tails
+    fine = part * budget / max(len(finer), 1)
+    budget *= 1.0 - part
     a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
     pairs = np.array([each.query.columns for each in tables], dtype=np.int64).reshape(-1, 2)
     costs, importance = VARIATION * np.sqrt(a * b * (a + b)), design.importance(pairs)
@@ -105,7 +123,6 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     if not (weights.any() or own.any() or finer):
         # Without any visible dependence, all tables are measured again with the same weights.
         weights = np.array([each.weight for each in tables])
-    fine = FINER * 0.5 / noise**2 / max(len(finer), 1)
     total = np.sqrt(2.0 * float(weights @ weights + own.sum() + fine * len(finer)))
     again = [replace(each, weight=weight, values=None, noise=np.inf)
              for each, weight in zip(tables, (weights / total).tolist(), strict=True) if weight > 0.0]
@@ -119,10 +136,10 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
 
 
 def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]], strengths: Array,
-           occupied: Array, budget: float) -> tuple[Marginal, ...]:
+           occupied: Array, budget: float, beside: int = 0) -> tuple[Marginal, ...]:
     """Return sparse tables of two columns at the resolution of positions.
 
-    These are the strongest sparse tables, as many as keep each occupied cell clear of noise.
+    These are the strongest sparse tables, as many as keep each occupied cell clear of noise ``beside`` some others.
     """
     found = []
     for t, each in enumerate(tables):
@@ -137,13 +154,73 @@ def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
     entries = np.cumsum([math.prod(len(columns[j].mass) for j in tables[t].query.columns) for *_, t in found])
     found = found[: int((entries <= MOST_FINE_ENTRIES).sum())]
     while found:
-        noise = math.sqrt(len(found) / (FINER * budget))
+        noise = math.sqrt((len(found) + beside) / (FINER * budget))
         clear = [each for each in found if each[1] * noise * CLEAR_OF_NOISE <= 1.0]
         if len(clear) == len(found):
             break
         found = clear if len(clear) >= len(found) - 1 else found[:-1]
     return tuple(Marginal(each.query.columns, each.query.partitions, tuple(
         np.arange(len(columns[j].mass)) for j in each.query.columns)) for each in (tables[t] for *_, t in found))
+
+
+def _tails(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]],
+           budget: float) -> tuple[Marginal, ...]:
+    """Return tables of correlated numbers with tails, by cells that share the variance of each number."""
+    found, noise = [], math.sqrt(MOST_TAILS / (FINER * budget))
+    for each in tables:
+        held = [columns[j] for j in each.query.columns]
+        if min(each.query.shape) < TAIL_CELLS or any(
+                column.partition.value is None or len(column.partition.indicators) > TAIL_CELLS for column in held):
+            continue
+        (one, lost), (two, lost_too) = (_within(column, cells) for column, cells in zip(
+            held, each.query.maps, strict=True))
+        covariance = float(one @ np.clip(each.means, -1.0, 2.0) @ two)
+        clear = CLEAR_OF_NOISE * each.deviation * float(np.linalg.norm(one) * np.linalg.norm(two))
+        if min(lost, lost_too) >= HIDDEN and abs(covariance) >= max(CORRELATED, clear):
+            found.append((abs(covariance) * math.sqrt(lost * lost_too), each.query))
+    chosen, maps, places = list[Marginal](), dict[int, Integers](), 0
+    for _, query in sorted(found, key=lambda each: -each[0])[:MOST_TAILS]:
+        for j in query.columns:
+            if j not in maps:
+                maps[j] = _by_variance(columns[j], CLEAR_OF_NOISE * noise)
+                places += len(maps[j])
+        if places > MOST_TAIL_PLACES or min(int(maps[j].max()) for j in query.columns) < 1:
+            break
+        chosen.append(Marginal(query.columns, query.partitions, tuple(maps[j] for j in query.columns)))
+    return tuple(chosen)
+
+
+def _within(column: ReleasedColumn, cells: Integers) -> tuple[Array, float]:
+    """Return the standardised mean of each cell's numbers, and the fraction of the variance that is within cells."""
+    shares, values = column.mass, _standardised(column)
+    mass, sums = np.bincount(cells, shares), np.bincount(cells, shares * values)
+    means = sums / np.maximum(mass, np.finfo(float).tiny)
+    return np.clip(means, -1e6, 1e6), 1.0 - float(mass @ means**2)
+
+
+def _standardised(column: ReleasedColumn) -> Array:
+    """Return the number at the middle of each position, with mean 0 and variance 1; 0 where there is no number."""
+    k = len(column.partition.indicators)
+    values, mass = column.partition.centres, column.mass[k:]
+    total = max(float(mass.sum()), np.finfo(float).tiny)
+    values = values - float(mass @ values) / total
+    spread = math.sqrt(float(mass @ values**2))
+    return np.concatenate([np.zeros(k), values / spread if spread > 0.0 else np.zeros(len(values))])
+
+
+def _by_variance(column: ReleasedColumn, enough: float) -> Integers:
+    """Return the cell of each position: cells of a number share its variance, and each holds ``enough`` of the rows."""
+    k = len(column.partition.indicators)
+    shares = (column.mass * _standardised(column) ** 2)[k:].tolist()
+    cells, cell, variance, mass = np.arange(len(column.mass)), k, 0.0, 0.0
+    for i, (share, own) in enumerate(zip(shares, column.mass[k:].tolist(), strict=True)):
+        if variance >= 1.0 / TAIL_CELLS and mass >= enough:
+            cell, variance, mass = cell + 1, 0.0, 0.0
+        cells[k + i] = cell
+        variance, mass = variance + share, mass + own
+    if mass < enough and cell > k:
+        cells[cells == cell] = cell - 1
+    return cells
 
 
 def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array) -> tuple[Integers, Array]:

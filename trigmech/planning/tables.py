@@ -35,9 +35,9 @@ products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.di
 
 *Selected tables.* With Gaussian noise a fraction of the tables' budget is kept for a last round
 (:mod:`trigmech.planning.selection`). It measures again those tables that are stronger than their noise. It also
-measures some tables of two columns at the resolution of their positions, and tables of three columns. Again a replaced
-row moves two entries of each table by 1/n. Measuring a table twice loses nothing, because the precisions of normal
-noise add up.
+measures some tables of two columns at the resolution of their positions, or of their tails, and tables of three
+columns. Again a replaced row moves two entries of each table by 1/n. Measuring a table twice loses nothing, because the
+precisions of normal noise add up.
 
 For delta = 0 and few cells, products of contrasts of the cells take the place of all of these. A pair of columns with a
 and b cells has (a - 1)(b - 1) products. With the columns' own frequencies they determine the table. Each product is in
@@ -96,12 +96,14 @@ LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
 # In the look, a number's distribution function counts as much as this many categories.
 OF_A_NUMBER = 8
 # The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
-# this many standard deviations of the finer intervals' noise.
-FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
+# this many standard deviations of the finer intervals' noise. If it has at most SINGLE levels, the second is enough.
+FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 4
 # The most finer intervals of all columns together. More would not fit into a file.
 MOST_FINER = 2**22
 # The most entries of all tables of a round together, and of all tables at the resolution of positions.
 MOST_ENTRIES, MOST_FINE_ENTRIES = 2**18, 2**17
+# The same for tables of tails, which have at most about 50 x 50 cells, and the most positions in their maps.
+MOST_TAIL_ENTRIES, MOST_TAIL_PLACES = 2**14, 2**17
 # The most tables of three columns, and the most positions in all their maps from positions to cells.
 MOST_TRIPLES, MOST_PLACES = 1_024, 2**21
 UNIT = 2.0**-53
@@ -208,9 +210,10 @@ class TableDesign:
             scores, places = max(self.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
         if self.selected is not None:
             # If their entries are too many, tables of three columns have up to three cells for each column.
-            released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES
-            # Beside one map for each column, there are maps of tables of three columns and of finer tables of two.
-            places += 4 * MOST_TRIPLES + MOST_PLACES + 2 * MOST_FINE_ENTRIES
+            released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES + MOST_TAIL_ENTRIES
+            # Beside one map for each column, there are maps of tables of three columns, of finer tables of two, and of
+            # tables of tails.
+            places += 4 * MOST_TRIPLES + MOST_PLACES + 2 * MOST_FINE_ENTRIES + 2 * MOST_TAIL_PLACES
         return Largest(released, positions, scores, places)
 
     def importance(self, tables: Integers) -> Array:
@@ -309,15 +312,18 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
     """Return the details of heavy intervals, with at most `MOST_FINER` finer intervals together.
 
     An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them. In
-    each column the last interval comes first, so that the division of one does not move the others.
+    each column the last interval comes first, so that the division of one does not move the others. An interval of a
+    few levels need not hold much: round numbers are heavy, and where another column changes at them, an interval with
+    two levels has rows on both sides.
     """
-    room, least = MOST_FINER, max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
+    room, clear = MOST_FINER, HEAVY_BY_NOISE * design.closer_deviation
     found = list[Measurement[Detail]]()
     for j, column in enumerate(columns):
         partition, k = column.partition, len(column.partition.indicators)
-        for i in np.flatnonzero(column.mass[k:] >= least)[::-1].tolist():
+        for i in np.flatnonzero(column.mass[k:] >= clear)[::-1].tolist():
             finer = partition.finer(i, FINER)
-            if 2 < len(finer) <= room + 1:
+            heavy = column.mass[k + i] >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
+            if heavy and 2 < len(finer) <= room + 1:
                 found.append(Measurement(Detail(j, partition, i, finer), design.closer_weight))
                 room -= len(finer) - 1
     return tuple(found)

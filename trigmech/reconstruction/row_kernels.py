@@ -1,5 +1,7 @@
 """Compiled sweeps of the descent over rows; see :mod:`trigmech.reconstruction.rows`."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -15,124 +17,204 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
           least_gain: float) -> int:
     """Move every entry of the rows in ``order`` to the position with the least objective. Return the number of moves.
 
-    ``rows`` (m, d) are positions within each column. ``columns`` are the columns to move, in order. A move must lower
-    the objective by at least ``least_gain``, in units of rows.
+    ``rows`` (m, d) are positions within each column. ``columns`` are the columns to move: first the entries of the
+    first one in all rows, then those of the next. A move must lower the objective by at least ``least_gain``, in units
+    of rows.
+    """
+    moves = 0
+    for j in columns:
+        moves += _sweep_column(objective, residuals, rows, order, j, least_gain)
+    return moves
+
+
+@njit(cache=True, nogil=True)
+def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, j: int,
+                  least_gain: float) -> int:
+    """Move the entries of one column.
+
+    What entering a cell costs is kept beside the residuals, so that the cells that an entry may enter follow each other
+    in memory; a table of the column is small enough for the cache.
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups
-    tables, table_of, table_start = objective.tables, objective.tables_of.of, objective.tables_of.start
     rules, rule_of, rule_start = objective.rules, objective.rules_of.of, objective.rules_of.start
     group_start, part_start, product_of, part_own = groups.start, groups.product_start, groups.product_of, groups.own
     other_start, other_columns, other_features = groups.other_start, groups.other_columns, groups.other_features
-    frequency_weights, table_weights = objective.frequency_weights, objective.table_weights
     product_weights, forbidden = objective.products.weights, objective.forbidden
-    histogram, table, product = residuals.frequencies, residuals.tables, residuals.products
+    product, tables = residuals.products, _tables_of(objective, residuals, j)
+    start, size, q, k_first = first[j], first[j + 1] - first[j], features[j], map_of[j]
+    histogram = residuals.frequencies[start : start + size]
     linear, curvature = np.zeros(len(feature)), np.zeros(len(feature))
     # The features of the moved row; and for each product of the moved column, the other columns' factor.
-    value, part = np.zeros((rows.shape[1], len(feature))), np.zeros(np.diff(group_start).max())
-    gain, score = np.zeros((len(cells), cells.max())), np.zeros(np.diff(first).max())
+    value, part = np.zeros((rows.shape[1], len(feature))), np.zeros(group_start[j + 1] - group_start[j])
+    maps = map_of[j + 1] - k_first
+    gain, left, tried = np.zeros((maps, cells.max())), np.zeros(maps), np.zeros(size)
+    own_cell = cell[k_first : k_first + maps, :size].astype(np.int32)
+    at = np.zeros(len(tables.start), dtype=np.int64)
+    firm = 2.0 * objective.frequency_weights[j]
     moves = 0
     for i in order:
         row = rows[i]
-        read(objective, row, value)
-        for j in columns:
-            start, size, q = first[j], first[j + 1] - first[j], features[j]
-            x = row[j]
-            for k in range(map_of[j], map_of[j + 1]):
-                for b in range(cells[k]):
-                    gain[k, b] = 0.0
-            # Moving from cell a of a table to b changes the sum by w_b (2 R_b + 1) - w_a (2 R_a - 1), by 0 if a = b.
-            for s in range(table_start[j], table_start[j + 1]):
-                t = table_of[s]
-                base, stride, k = _beside(tables, t, row, j, cell)
-                a = cell[k, x]
-                at, staying = base + stride * a, gain[k, a]
-                leaving = table_weights[at] * (1.0 - 2.0 * table[at])
-                for b in range(cells[k]):
-                    to = base + stride * b
-                    gain[k, b] += table_weights[to] * (1.0 + 2.0 * table[to]) + leaving
-                # This is exact, so that a move without a change never looks like a gain.
-                gain[k, a] = staying
-            for s in range(rule_start[j], rule_start[j + 1]):
-                base, stride, k = _beside(rules, rule_of[s], row, j, cell)
-                for b in range(cells[k]):
-                    if forbidden[base + stride * b]:
-                        gain[k, b] = np.inf
-            tried = score[:size]
-            near = histogram[start : start + size]
-            w, leaving = 2.0 * frequency_weights[j], 1.0 - histogram[start + x]
+        x = row[j]
+        if part_start[group_start[j + 1]] > part_start[group_start[j]]:
+            read(objective, row, value)
+        for k in range(maps):
+            left[k] = 0.0
+            gain[k, : cells[k_first + k]] = 0.0
+        # Moving from cell a of a table to b changes the sum by w_b (2 R_b + 1) - w_a (2 R_a - 1), by 0 if a = b.
+        for s in range(len(at)):
+            base, k = tables.start[s], tables.own[s]
+            for c in range(tables.columns.shape[1]):
+                h = tables.columns[s, c]
+                if h >= 0:
+                    base += tables.strides[s, c] * cell[tables.maps[s, c], row[h]]
+            at[s] = base
+            a, many = own_cell[k, x], cells[k_first + k]
+            left[k] += 2.0 * tables.weights[base + a] - tables.entering[base + a]
+            own, entering = gain[k], tables.entering[base : base + many]
+            for b in range(many):
+                own[b] += entering[b]
+        constant = firm * (1.0 - histogram[x])
+        for k in range(maps):
+            # This is exact, so that a move without a change never looks like a gain.
+            gain[k, own_cell[k, x]] = -left[k]
+            constant += left[k]
+        for s in range(rule_start[j], rule_start[j + 1]):
+            base, stride, k = _beside(rules, rule_of[s], row, j, cell)
+            for b in range(cells[k]):
+                if forbidden[base + stride * b]:
+                    gain[k - k_first, b] = np.inf
+        for y in range(size):
+            tried[y] = firm * histogram[y]
+        for k in range(maps):
+            own, place = gain[k], own_cell[k]
             for y in range(size):
-                tried[y] = w * (near[y] + leaving)
-            for k in range(map_of[j], map_of[j + 1]):
-                cell_of = cell[k, :size]
-                for y in range(size):
-                    tried[y] += gain[k, cell_of[y]]
-            constant = 0.0
-            for a in range(q):
-                linear[a], curvature[a] = 0.0, 0.0
-            for g in range(group_start[j], group_start[j + 1]):
-                others = 1.0
-                for o in range(other_start[g], other_start[g + 1]):
-                    h, a = other_columns[o], other_features[o]
-                    if a < features[h]:
-                        others *= value[h, a]
-                    elif a - features[h] != row[h]:
-                        others = 0.0
-                        break
-                part[g - group_start[j]] = others
-                if others == 0.0:
-                    continue
-                for s in range(part_start[g], part_start[g + 1]):
-                    r, own = product_of[s], part_own[s]
-                    w = product_weights[r] * others
-                    if own < q:
-                        linear[own] += w * product[r]
-                        curvature[own] += w * others
-                    elif own - q == x:
-                        constant += w * (others - 2.0 * product[r])
-                    else:
-                        tried[own - q] += w * (others + 2.0 * product[r])
-            for a in range(q):
-                here, bend = value[j, a], curvature[a]
-                # u (linear + bend u) with u = feature - here.
-                slope = 2.0 * (linear[a] - bend * here)
-                constant -= here * (slope + bend * here)
-                there = feature[a, start : start + size]
-                for y in range(size):
-                    tried[y] += there[y] * (slope + there[y] * bend)
-            tried[x] = np.inf
-            best = np.inf
-            for y in range(size):
-                best = min(best, tried[y])
-            if not best + constant < -max(least_gain, 1e-9):
+                tried[y] += own[place[y]]
+        for a in range(q):
+            linear[a], curvature[a] = 0.0, 0.0
+        for g in range(group_start[j], group_start[j + 1]):
+            others = 1.0
+            for o in range(other_start[g], other_start[g + 1]):
+                h, a = other_columns[o], other_features[o]
+                if a < features[h]:
+                    others *= value[h, a]
+                elif a - features[h] != row[h]:
+                    others = 0.0
+                    break
+            part[g - group_start[j]] = others
+            if others == 0.0:
                 continue
-            chosen = 0
-            while tried[chosen] != best:
-                chosen += 1
-            moves += 1
-            histogram[start + x] -= 1.0
-            histogram[start + chosen] += 1.0
-            for s in range(table_start[j], table_start[j + 1]):
-                base, stride, k = _beside(tables, table_of[s], row, j, cell)
-                table[base + stride * cell[k, x]] -= 1.0
-                table[base + stride * cell[k, chosen]] += 1.0
-            for a in range(q):
-                linear[a] = feature[a, start + chosen] - value[j, a]
-                value[j, a] = feature[a, start + chosen]
-            for g in range(group_start[j], group_start[j + 1]):
-                others = part[g - group_start[j]]
-                if others == 0.0:
-                    continue
-                for s in range(part_start[g], part_start[g + 1]):
-                    own = part_own[s]
-                    if own < q:
-                        product[product_of[s]] += others * linear[own]
-                    elif own - q == x:
-                        product[product_of[s]] -= others
-                    elif own - q == chosen:
-                        product[product_of[s]] += others
-            row[j] = chosen
+            for s in range(part_start[g], part_start[g + 1]):
+                r, own_feature = product_of[s], part_own[s]
+                w = product_weights[r] * others
+                if own_feature < q:
+                    linear[own_feature] += w * product[r]
+                    curvature[own_feature] += w * others
+                elif own_feature - q == x:
+                    constant += w * (others - 2.0 * product[r])
+                else:
+                    tried[own_feature - q] += w * (others + 2.0 * product[r])
+        for a in range(q):
+            here, bend = value[j, a], curvature[a]
+            # u (linear + bend u) with u = feature - here.
+            slope = 2.0 * (linear[a] - bend * here)
+            constant -= here * (slope + bend * here)
+            there = feature[a, start : start + size]
+            for y in range(size):
+                tried[y] += there[y] * (slope + there[y] * bend)
+        tried[x] = np.inf
+        best = np.inf
+        for y in range(size):
+            best = min(best, tried[y])
+        if not best + constant < -max(least_gain, 1e-9):
+            continue
+        chosen = 0
+        while tried[chosen] != best:
+            chosen += 1
+        moves += 1
+        histogram[x] -= 1.0
+        histogram[chosen] += 1.0
+        for s in range(len(at)):
+            k = tables.own[s]
+            a, b = own_cell[k, x], own_cell[k, chosen]
+            if a != b:
+                tables.entering[at[s] + a] -= 2.0 * tables.weights[at[s] + a]
+                tables.entering[at[s] + b] += 2.0 * tables.weights[at[s] + b]
+                base, stride, _ = _beside(objective.tables, objective.tables_of.of[objective.tables_of.start[j] + s],
+                                          row, j, cell)
+                residuals.tables[base + stride * a] -= 1.0
+                residuals.tables[base + stride * b] += 1.0
+        for a in range(q):
+            linear[a] = feature[a, start + chosen] - value[j, a]
+        for g in range(group_start[j], group_start[j + 1]):
+            others = part[g - group_start[j]]
+            if others == 0.0:
+                continue
+            for s in range(part_start[g], part_start[g + 1]):
+                own_feature = part_own[s]
+                if own_feature < q:
+                    product[product_of[s]] += others * linear[own_feature]
+                elif own_feature - q == x:
+                    product[product_of[s]] -= others
+                elif own_feature - q == chosen:
+                    product[product_of[s]] += others
+        row[j] = chosen
     return moves
+
+
+class Entering(NamedTuple):
+    """What it costs to enter each cell of a column's tables: w (1 + 2 R), beside the ``weights`` w.
+
+    Table s begins at start[s]. The column's own cells, of map own[s], follow each other; the other columns' maps have
+    strides. Column -1 means no column.
+    """
+
+    start: Integers
+    own: Integers
+    columns: Integers
+    maps: Integers
+    strides: Integers
+    weights: Floats
+    entering: Floats
+
+
+@njit(cache=True, nogil=True)
+def _tables_of(objective: Objective, residuals: Residuals, j: int) -> Entering:
+    tables, of = objective.tables, objective.tables_of
+    count, widest = of.start[j + 1] - of.start[j], tables.columns.shape[1]
+    start, own = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    columns, maps = np.full((count, widest), -1), np.zeros((count, widest), dtype=np.int64)
+    strides, total = np.zeros((count, widest), dtype=np.int64), 0
+    for s in range(count):
+        t = of.of[of.start[j] + s]
+        total += tables.offset[t + 1] - tables.offset[t]
+    weights, entering = np.zeros(total), np.zeros(total)
+    total = 0
+    for s in range(count):
+        t = of.of[of.start[j] + s]
+        size, stride, side = tables.offset[t + 1] - tables.offset[t], 1, 1
+        larger = size
+        for c in range(widest):
+            if tables.columns[t, c] == j:
+                stride, own[s] = tables.strides[t, c], tables.maps[t, c] - objective.map_of[j]
+                side = larger // stride
+            if tables.columns[t, c] >= 0:
+                larger = tables.strides[t, c]
+        for c in range(widest):
+            if tables.columns[t, c] >= 0 and tables.columns[t, c] != j:
+                columns[s, c], maps[s, c] = tables.columns[t, c], tables.maps[t, c]
+                # Without the own column, the strides of the columns before it are smaller.
+                strides[s, c] = tables.strides[t, c] * side if tables.strides[t, c] < stride else tables.strides[t, c]
+        start[s] = total
+        for high in range(size // (stride * side)):
+            for low in range(stride):
+                place, old = total + (high * stride + low) * side, tables.offset[t] + high * stride * side + low
+                for b in range(side):
+                    w = objective.table_weights[old + b * stride]
+                    weights[place + b] = w
+                    entering[place + b] = w * (1.0 + 2.0 * residuals.tables[old + b * stride])
+        total += size
+    return Entering(start, own, columns, maps, strides, weights, entering)
 
 
 @njit(cache=True, nogil=True)

@@ -169,7 +169,10 @@ class CompiledObjective:
             return np.array(members, dtype=np.int64), of_tables, of_products, of_rules
 
         self._together = [move(members) for members in asked._together]
-        self._sparse = [(t, move([j for j in tables.columns[t].tolist() if j >= 0])) for t in asked._sparse]
+        sparse = {t: [j for j in tables.columns[t].tolist() if j >= 0] for t in asked._sparse}
+        self._sparse = [(t, move(members)) for t, members in sparse.items()]
+        self._connected = [([t for t, held in sparse.items() if held[0] in connected], connected)
+                           for connected in _connected(list(sparse.values()))]
         # Columns that move together are exchanged together.
         sets = np.arange(self.d)
         for members in asked._together:
@@ -229,28 +232,46 @@ class CompiledObjective:
         return moves
 
     def leave_empty(self, rows: Codes, residuals: Residuals, columns: Integers, rng: np.random.Generator) -> int:
-        """Let rows in sparse tables' cells of target 0 take over other rows' entries; return the number of moves."""
-        moves, movable, tables = 0, np.isin(np.arange(self.d), columns), self._arrays.tables
+        """Let rows in sparse tables' cells of target 0 take over other rows' entries; return the number of moves.
+
+        A row takes over both entries of another row, or it exchanges entries of any column that sparse tables connect.
+        An exchange leaves the columns' own frequencies as they are, which may have so much weight that no entry can
+        move alone.
+        """
+        moves, movable = 0, np.isin(np.arange(self.d), columns)
         for t, (members, *held) in self._sparse:
-            place = np.full(len(rows), tables.offset[t])
-            for j, k, stride in zip(tables.columns[t], tables.maps[t], tables.strides[t], strict=True):
-                if j >= 0:
-                    place += stride * self._arrays.cell[k, rows[:, j]]
-            stuck = rng.permutation(np.flatnonzero(self._targets.tables[place] == 0.0))
+            stuck = rng.permutation(np.flatnonzero(self._empty([t], rows)))
             if len(stuck) and len(stuck) < MOST_STUCK * len(rows):
                 others = rng.integers(len(rows), size=(len(stuck), OFFERS))
                 all_of_them = np.full(others.shape, -1)
                 moves += sweep_together(self._arrays, residuals, rows, stuck, others, all_of_them, movable, members,
                                         *held)
+        for tables, connected in self._connected:
+            stuck = rng.permutation(np.flatnonzero(self._empty(tables, rows)))
+            if len(stuck) < MOST_STUCK * len(rows):
+                moves += self.exchange(rows, residuals, stuck, columns, rng, OFFERS, connected)
         return moves
 
+    def _empty(self, tables: Sequence[int], rows: Codes) -> NDArray[np.bool_]:
+        """Return a mask (m,) of the rows in a cell with target 0 of any of some tables."""
+        crossings, found = self._arrays.tables, np.zeros(len(rows), dtype=np.bool_)
+        for t in tables:
+            place = np.full(len(rows), crossings.offset[t])
+            for j, k, stride in zip(crossings.columns[t], crossings.maps[t], crossings.strides[t], strict=True):
+                if j >= 0:
+                    place += stride * self._arrays.cell[k, rows[:, j]]
+            found |= self._targets.tables[place] == 0.0
+        return found
+
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
-                 rng: np.random.Generator) -> int:
+                 rng: np.random.Generator, partners: int | None = None, some: Sequence[int] | None = None) -> int:
         """Exchange entries between rows, in place, for columns that move together at once; return the number of moves.
+
+        Each row in ``order`` meets so many ``partners`` and offers all ``columns``, or ``some`` of them.
         """
-        others = rng.integers(len(rows), size=(len(order), PARTNERS))
+        others = rng.integers(len(rows), size=(len(order), PARTNERS if partners is None else partners))
         fixed = np.setdiff1d(np.arange(self.d), columns)
-        chosen = np.setdiff1d(self._sets.of, self._sets.of[fixed])
+        chosen = np.setdiff1d(self._sets.of if some is None else self._sets.of[list(some)], self._sets.of[fixed])
         return exchange(self._arrays, residuals, rows, order, others, chosen, self._sets)
 
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
@@ -284,7 +305,9 @@ class CompiledObjective:
                 self.sweep_together(rows, residuals, part, moving, rng)
             if parts < exchanging * PARTS:
                 self.exchange(rows, residuals, part, moving, rng)
-            if self._sparse and parts % PARTS == PARTS - 1:
+            done, rest = divmod(parts + 1, PARTS)
+            # After the first sweep, the second, the fourth and so on: soon few of these rows can move.
+            if self._sparse and rest == 0 and done & (done - 1) == 0:
                 self.leave_empty(rows, residuals, moving, rng)
             value, parts = self.value(residuals, len(rows)), parts + 1
             if progress is not None:
@@ -293,6 +316,15 @@ class CompiledObjective:
             if parts > PARTS and value > (1.0 - least) * before:
                 break
         return FittedRows(rows, value / count, -(-parts // PARTS))
+
+
+def _connected(sets: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the columns that sets of columns connect, directly or through others."""
+    found = list[set[int]]()
+    for each in sets:
+        apart = [own for own in found if own.isdisjoint(each)]
+        found = [*apart, set(each).union(*(own for own in found if not own.isdisjoint(each)))]
+    return [sorted(own) for own in found]
 
 
 def independent_rows(masses: Sequence[Array], m: int, rng: np.random.Generator) -> Codes:

@@ -11,6 +11,7 @@ is that of the squared error (Stein 1981). One random probe gives the divergence
 empty.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,8 @@ ROUNDS, PROBE, SEED, CLEAR = 25, 0.1, 20_140_623, 3.0
 MOSTLY = 0.8
 # A smaller table is never sparse, because its empty cells keep little.
 LEAST_CELLS = 64
+# The distance of a column from its tables counts beyond this many standard errors.
+ENOUGH = 2.0
 # A cell that counts as empty is more certain than the noise, but its deviation is at least this fraction of the noise.
 FIRMEST = 0.03
 # In units of the noise: squares of larger values would overflow; lower values are raised to the second number.
@@ -72,6 +75,28 @@ def estimated(table: Array, expected: Array, noise: float) -> Estimate:
     total, own = float(table.sum()), float(found.sum())
     return Estimate(found * (total / own) if min(total, own) > 0.0 else found,
                     noise * np.maximum(np.sqrt(there), FIRMEST), True)
+
+
+def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:
+    """Return a column's distribution (size,) that agrees with the margins of its sparse tables.
+
+    ``margins`` are pairs of frequencies (size,) and their variances (size,). A sparse table shows where a column has
+    rows. The column's own measurement may not: a piece of its density is even, where the truth has a few values. The
+    squared distance of both, beyond the margin's variance and what noise adds to it, is taken as the variance of the
+    column's own frequencies, the same for all, and each frequency is averaged by these precisions.
+    """
+    if not margins or not (total := float(mass.sum())) > 0.0:
+        return mass
+    found, variances = (np.array(part) for part in zip(*margins, strict=True))
+    variances = np.maximum(variances, np.finfo(float).tiny)
+    precision = (1.0 / variances).sum(axis=0)
+    margin = (found / variances).sum(axis=0) / precision
+    noise = 1.0 / precision
+    apart = float(((mass - margin) ** 2 - noise).mean() - ENOUGH * np.sqrt(2.0 * (noise**2).sum()) / len(mass))
+    if not (np.isfinite(apart) and apart > 0.0):
+        return mass
+    made = np.maximum(margin + (mass - margin) / (1.0 + precision * apart), 0.0)
+    return made * (total / made.sum()) if made.sum() > 0.0 else mass
 
 
 def _components(y: Array) -> tuple[Array, Array]:

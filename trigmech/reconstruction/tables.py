@@ -19,7 +19,7 @@ from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
-from trigmech.reconstruction.sparse import Estimate, estimated
+from trigmech.reconstruction.sparse import Estimate, estimated, with_margins
 
 Array = NDArray[np.float64]
 
@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 # An interval that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
 EMPTY, FROM_EMPTY = 0.05, 2.0
+# More rows than these are fitted from copies of fewer.
+FIRST = 50_000
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
 
@@ -65,14 +67,25 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
 
 
 def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng: np.random.Generator) -> FittedRows:
-    """Return rows of positions that fit the targets and keep the constraints. Both must use the same positions."""
-    rows = independent_rows([column.mass for column in targets.release.columns], count, rng)
+    """Return rows of positions that fit the targets and keep the constraints. Both must use the same positions.
+
+    More than `FIRST` rows grow: half as many are fitted first, and two copies of each of these are fitted further.
+    """
+    sizes = [count]
+    while sizes[0] > FIRST:
+        sizes.insert(0, -(-sizes[0] // 2))
+    rows = independent_rows([column.mass for column in targets.release.columns], sizes[0], rng)
     if targets.copula is not None:
         targets.copula.arrange(rows, rng)
     constrained.repair(rows, rng)
-    objective = targets.objective(count)
-    constrained.ask(objective)
-    return _descended(objective, rows, targets, rng)
+    sweeps = 0
+    for size in sizes:
+        rows, objective = rows[np.arange(size) % len(rows)], targets.objective(size)
+        constrained.ask(objective)
+        if size < count:
+            sweeps += objective.compiled().descend(rows, rng, exchanging=1, smooth=True).sweeps
+    fitted = _descended(objective, rows, targets, rng)
+    return replace(fitted, sweeps=sweeps + fitted.sweeps)
 
 
 def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets",
@@ -239,10 +252,23 @@ class Targets:
                 self.pairs.append(Pair.of(each, known))
                 continue
             self.pairs.append(Pair.of(each, Estimate(table, np.full(table.shape, each.deviation), False)))
+        self.release = replace(release, columns=tuple(self._with_margins(j, column)
+                                                      for j, column in enumerate(release.columns)))
         if measured is None:
             return
         if measured.query.tells_tables:
             self._decode(measured, self.products - products)
+
+    def _with_margins(self, j: int, column: ReleasedColumn) -> ReleasedColumn:
+        """Return a column that agrees with its sparse tables at the resolution of its positions."""
+        margins = []
+        for pair in self.pairs:
+            if pair.sparse and j in pair.columns:
+                axis = pair.columns.index(j)
+                if np.array_equal(pair.maps[axis], np.arange(len(column.mass))):
+                    margins.append((pair.table.sum(axis=1 - axis),
+                                    (np.broadcast_to(pair.deviation, pair.table.shape) ** 2).sum(axis=1 - axis)))
+        return replace(column, mass=with_margins(column.mass, margins)) if margins else column
 
     def _decode(self, measured: Measurement[Products], deviation: Array) -> None:
         """Add the tables that products of contrasts give, with the deviations of their entries."""
