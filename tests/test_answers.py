@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from later import Later
+import statsmodels.api as sm
 
 import trigmech as tm
 from trigmech.cli.app import main
@@ -23,7 +23,6 @@ from trigmech.inference.formula import parsed_formula
 from trigmech.inference.regression import check_formula, fitted
 from trigmech.inference.sql import ask, check_query
 
-sm = Later("statsmodels.api")
 SCHEMA = tm.Schema([
     tm.Column("age", 0, 100, "integer"), tm.Column("pay", 0, 1000, missing="keep"), tm.Column("sick", 0, 1, "binary"),
     tm.Column("region", kind="categorical", categories=("north", "south", "west", "island")),

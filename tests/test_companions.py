@@ -8,9 +8,9 @@ import math
 import os
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
-from later import Later
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -50,7 +50,6 @@ from experiments.companions.privbayes import PrivBayes, nearness
 from experiments.protocols import data
 from trigmech.errors import InputError
 
-nx = Later("networkx")
 EXAMPLE = [(1, 3), (1, 5), (3, 5), (2, 5), (3, 4), (4, 5), (4, 6), (5, 6)]
 SIZES = (2, 2, 3, 3, 2, 2)
 

@@ -1,7 +1,6 @@
 """Tables that Dask measures: the bits of a frame, whichever worker dies. Skipped where Dask is not installed."""
 
 import multiprocessing
-from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -22,10 +21,11 @@ from engine_tables import (
     table,
     written,
 )
-from later import Later
 
 import trigmech as tm
 from trigmech.engines import choice
+from trigmech.engines import dask as dask_module
+from trigmech.engines.dask import _as_told, _frame_of
 from trigmech.engines.question import Question
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
@@ -35,10 +35,9 @@ from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.tables.parquet_files import ParquetFiles
 
-if find_spec("dask") is None or find_spec("distributed") is None:
-    pytest.skip("Dask is not installed: pip install trigmech[dask]", allow_module_level=True)
-dask, distributed, dask_frames, dask_module = map(Later, (
-    "dask", "distributed", "dask.dataframe", "trigmech.engines.dask"))
+dask = pytest.importorskip("dask", reason="Dask is not installed: pip install trigmech[dask]")
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install trigmech[dask]")
+dask_frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install trigmech[dask]")
 
 pytestmark = pytest.mark.filterwarnings("ignore:::distributed")
 
@@ -192,15 +191,15 @@ def test_a_partition_s_column_is_taken_in_types_that_mean_the_same():
     texts = [pd.Series(["a", None], dtype=kind) for kind in ("string[python]", "string[pyarrow]", arrow)]
     for column in (*texts, objects):
         for told in (each.dtype for each in texts):
-            found = dask_module._as_told(column, told, False)
+            found = _as_told(column, told, False)
             assert found[0] == "a"
             assert found.isna().tolist() == [False, True]
     whole = pd.Series([1, 2])
-    assert dask_module._as_told(whole, np.dtype(float), False) is whole
+    assert _as_told(whole, np.dtype(float), False) is whole
     for column, told, person in ((whole, np.dtype(float), True), (whole, arrow, False), (texts[0], whole.dtype, False),
                                  (pd.Series([1, "a"], dtype=object), arrow, False)):
         with pytest.raises(tm.InputError, match="a type in some partitions that differs"):
-            dask_module._as_told(column, told, person)
+            _as_told(column, told, person)
 
 
 def test_a_frame_of_files_has_the_types_that_it_promises(tmp_path):
@@ -210,7 +209,7 @@ def test_a_frame_of_files_has_the_types_that_it_promises(tmp_path):
             "c": pa.array([1, 2], pa.int16()), "d": pa.array([0.5, 1.5], pa.float32())}), tmp_path / f"{k}.parquet")
     schema = tm.Schema([*(tm.Column(name, kind="categorical", categories="private") for name in "ab"),
                         *(tm.Column(name, 0, 2) for name in "cd")])
-    frame = dask_module._frame_of(ParquetFiles([tmp_path / "0.parquet", tmp_path / "1.parquet"]), schema)
+    frame = _frame_of(ParquetFiles([tmp_path / "0.parquet", tmp_path / "1.parquet"]), schema)
     promised = frame.dtypes
     for part in frame.to_delayed():
         held = part.compute(scheduler="synchronous")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Self
 
+import networkx as nx
 import numpy as np
 from scipy import special
 
@@ -55,8 +56,6 @@ def pair_scores(table: Codes, domain: Sequence[int], which: str) -> Array:
 
 def triangulated(d: int, edges: Iterable[Columns]) -> list[Columns]:
     """Return the maximal cliques of a chordal completion of a graph of d columns."""
-    import networkx as nx
-
     graph = nx.Graph(edges)
     graph.add_nodes_from(range(d))
     return sorted(tuple(sorted(c)) for c in nx.chordal_graph_cliques(nx.complete_to_chordal_graph(graph)[0]))
@@ -116,8 +115,6 @@ def within(domain: Sequence[int], edges: Iterable[Columns], limit: float) -> lis
 
 def tree_of(cliques: Sequence[Columns]) -> list[tuple[int, int]]:
     """Return the edges of a spanning tree of the cliques of largest total intersection: a junction tree, if any."""
-    import networkx as nx
-
     graph = nx.Graph()
     graph.add_nodes_from(range(len(cliques)))
     graph.add_weighted_edges_from((a, b, len({*cliques[a]} & {*cliques[b]})) for a, b in pairs(len(cliques)))
@@ -224,8 +221,6 @@ class JunctionTree:
 
     def factors(self) -> Iterator[tuple[Columns, Columns, Array]]:
         """Yield of each clique, from the largest one outwards, its separator, other columns and table, axes so."""
-        import networkx as nx
-
         graph = nx.Graph(tree_of(self.cliques))
         graph.add_nodes_from(range(len(self.cliques)))
         root = max(range(len(self.cliques)), key=lambda i: cells(self.domain, self.cliques[i]))

@@ -7,6 +7,7 @@ at quantiles of the truth, as its rules want.
 import itertools
 
 import numpy as np
+import ot
 import pandas as pd
 from scipy.stats import wasserstein_distance
 from sklearn.base import BaseEstimator
@@ -179,8 +180,6 @@ def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: 
     If all pairs have more than so many `costs`, the mean is that of all pairs between fewer rows, and the difference
     that the other rows make for some pairs, drawn by a fixed seed: the same ones for all tables.
     """
-    import ot
-
     rng = np.random.default_rng(SEED)
     size = min(rows, len(real), len(made))
     tables = [table.iloc[rng.permutation(len(table))[:size]] for table in (real, made)]
