@@ -150,5 +150,5 @@ def _common(values: Array, places: NDArray[np.int64]) -> tuple[Array, float]:
         if np.abs(found - before).max(initial=0.0) <= SETTLED:
             break
     rank = int(np.count_nonzero(kept))
-    followed = (rank * size - math.comb(rank, 2)) / math.comb(size, 2)
+    followed = (rank * size - math.comb(rank, 2)) / max(1, math.comb(size, 2))
     return np.asarray(found[first, second]), math.sqrt(max(1.0 - followed, LEAST_LEFT))
