@@ -110,6 +110,8 @@ def reached(module: str) -> set[str]:
                          for name in (f"{node.module}.{alias.name}" for alias in node.names)}
             new = {name for name in names - found if name.startswith(("trigmech", "experiments"))
                    and not name.startswith(SHOWING) and source_of(name).exists()}
+            # The import of a module runs its folder's own file first.
+            new |= {folder for folder in (name.rpartition(".")[0] for name in new) if "." in folder} - found
             if "experiments.protocols.data" in new:
                 # It reads these by the folder.
                 new |= {f"experiments.protocols.sets.{path.stem}" for path in source_of(

@@ -211,7 +211,7 @@ def test_wrong_public_tables_are_refused(rows, rule):
 def test_public_tables_are_read_from_files(tmp_path):
     (tmp_path / "t.csv").write_text("key,code,name\n1,007,one\n2,x,\n\n", encoding="utf-8-sig")
     assert read_lookup("t.csv", tmp_path).rows == ((1, "007", "one"), (2, "x", None))
-    for content, rule in ((b"\xff\xfe\xff", "UTF-8"), (b'key,"a\n1,"2', "no CSV"), (b"a,b\n", "from 1 to"),
+    for content, rule in ((b"\xff\xfe\xff", "UTF-8"), (b'key,"a\n1,"2', "not a CSV"), (b"a,b\n", "from 1 to"),
                           (b"a,b\n1,2\n1,2,3\n", "one length")):
         (tmp_path / "bad.csv").write_bytes(content)
         with pytest.raises(InputError, match=rule):

@@ -74,7 +74,7 @@ def test_no_record_holds_a_value_of_the_table_or_anything_that_depends_on_one(ca
 
 def test_a_planted_value_is_found(caplog, monkeypatch):
     def leaking(rows, *others, run=tm.MomentMechanism.run):
-        logging.getLogger("trigmech.planted").info("rows: %s", next(iter(rows.chunks())).points.max())
+        logging.getLogger("trigmech.planted").info("rows: %s", next(iter(rows.chunks())).points().max())
         return run(FAST, rows, *others)
 
     monkeypatch.setattr(tm.MomentMechanism, "run", lambda self, *arguments: leaking(*arguments))
