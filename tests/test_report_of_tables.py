@@ -117,8 +117,8 @@ def test_a_strength_that_rounding_alone_leaves_is_no_dependence_that_was_found(t
     schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1, "binary"), tm.Column("c", 0, 50, "integer")])
     listed = []
     for seed in range(4):
-        columns = {"a": rng.uniform(0, 1, 400), "b": rng.integers(0, 2, 400), "c": rng.integers(0, 50, 400)}
-        made = tm.synthesize(np.column_stack([*columns.values()]), schema, tm.Budget(0.5, 1e-6),
+        columns = {"a": rng.uniform(0, 1, 1_000), "b": rng.integers(0, 2, 1_000), "c": rng.integers(0, 50, 1_000)}
+        made = tm.synthesize(np.column_stack([*columns.values()]), schema, tm.Budget(1.0, 1e-6),
                              tm.TableMechanism(points=64), np.random.default_rng(seed))
         strengths = [pair.strength for pair in account_of(made).dependences()]
         # Less than a row of any table would be.
