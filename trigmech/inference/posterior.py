@@ -10,18 +10,20 @@ Survey statisticians know the mean as calibration, or the generalised regression
 the covariance is that of regressing a statistic's influence function on the measured functions.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import block_diag, csr_matrix, hstack, identity
 
+from trigmech.functions.contrasts import decoding
 from trigmech.functions.partition import all_codes
+from trigmech.inference.projection import Projection, projections
 from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
 from trigmech.measurement.released import Release
-from trigmech.queries.base import Measurement, Query
 from trigmech.reconstruction.tables import cells_of_columns
 
 Array = NDArray[np.float64]
@@ -105,26 +107,45 @@ class Posterior:
         return np.column_stack(held) if held else np.zeros((self.m, 0))
 
     @cached_property
+    def _thin(self) -> Array:
+        """For each table of two columns (m, t): whether a row is in a cell that is not clearly above its noise.
+
+        A fit has too many rows in all such cells together. Scaled to mean square 1.
+        """
+        made = []
+        for columns, maps, noise in pair_tables(self.release):
+            shape = [int(cells.max()) + 1 for cells in maps]
+            place = np.ravel_multi_index([cells[self.codes[:, j]] for j, cells in zip(columns, maps, strict=True)],
+                                         shape)
+            mass = np.bincount(place, minlength=int(np.prod(shape))) / self.m
+            thin = (1.0 / (1.0 + mass / max(noise, LEAST)))[place]
+            thin = thin - thin.mean()
+            size = float(np.sqrt((thin**2).mean()))
+            if size > LEAST:
+                made.append(thin / size)
+        return np.column_stack(made) if made else np.zeros((self.m, 0))
+
+    @cached_property
     def _values(self) -> Array:
         """The values (m, s) of the functions along which the fit may be wrong as a whole, of mean 0."""
-        values = np.column_stack([self.smooth.evaluate(self.codes), self._within])
+        values = np.column_stack([self.smooth.evaluate(self.codes), self._within, self._thin])
         return np.asarray(values - values.mean(axis=0))
 
     @cached_property
     def _measured(self) -> tuple[csr_matrix, csr_matrix, csr_matrix, Array]:
         """The measured functions' values (m, K), their transpose, the map (y, K) to vectors in units of their noise,
         and the released vector (y,) in these units."""
-        known = self.release.known
-        values = csr_matrix(hstack([each.query.sparse(self.points) for each in known]))
-        maps = csr_matrix(_maps(known))
-        released = np.concatenate([np.clip(each.known.ravel(), -LARGEST, LARGEST) / max(each.deviation, LEAST)
-                                   for each in known])
+        taken = list(projections(self.release))
+        values = csr_matrix(hstack([each.query.sparse(self.points) for each in taken]))
+        maps = csr_matrix(block_diag([_map(each) / max(each.deviation, LEAST) for each in taken]))
+        released = np.concatenate([np.clip(each.values / max(each.deviation, LEAST), -LARGEST, LARGEST)
+                                   for each in taken])
         return values, csr_matrix(values.T), maps, released
 
     @cached_property
     def _wide(self) -> Array:
         """The deviations (s,) of the smooth functions' means, before the release is looked at."""
-        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1])])
+        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1] + self._thin.shape[1])])
 
     @cached_property
     def _centre(self) -> Array:
@@ -225,16 +246,23 @@ def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) ->
     return points if len(points) <= most else points[np.sort(rng.choice(len(points), most, replace=False))]
 
 
-def _maps(known: "tuple[Measurement[Query], ...]") -> csr_matrix:
-    """Return the maps (y, K) from means to vectors in units of the noise, of all measurements, as one."""
-    from scipy.sparse import block_diag, identity
+def pair_tables(release: Release) -> Iterator[tuple[tuple[int, ...], tuple[NDArray[np.int64], ...], float]]:
+    """Yield columns, cells of their positions and the noise's deviation of each measured table of two columns."""
+    for table in release.tables:
+        yield table.query.columns, table.query.maps, table.deviation
+    products = release.products
+    if products is not None and products.query.contrasted:
+        query = products.query
+        sizes = [np.linalg.norm(decoding(int(cells.max()) + 1)) / np.sqrt(int(cells.max()) + 1) for cells in query.maps]
+        for j, h in query.pairs.tolist():
+            yield (j, h), (query.maps[j], query.maps[h]), float(products.deviation * sizes[j] * sizes[h])
 
-    blocks = []
-    for each in known:
-        query, entries = each.query, int(np.prod(each.query.shape))
-        if query.decoding is None and entries == query.size:
-            blocks.append(identity(entries) / max(each.deviation, LEAST))
-            continue
-        columns = [query.encode(row.reshape(query.shape)).ravel() for row in np.eye(entries)]
-        blocks.append(csr_matrix(np.column_stack(columns)) / max(each.deviation, LEAST))
-    return csr_matrix(block_diag(blocks))
+
+def _map(taken: Projection) -> csr_matrix:
+    """Return the map from a query's means to what is taken of them."""
+    query, entries = taken.query, int(np.prod(taken.query.shape))
+    if taken.sums is not None:
+        return taken.sums
+    if query.decoding is None and entries == query.size:
+        return csr_matrix(identity(entries))
+    return csr_matrix(np.column_stack([query.encode(row.reshape(query.shape)).ravel() for row in np.eye(entries)]))
