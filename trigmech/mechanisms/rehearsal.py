@@ -27,21 +27,23 @@ Array = NDArray[np.float64]
 class _Rehearsal(Session):
     """A session for public rows, which charges nothing."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._noise = SimulatedNoise(rng)
+    def __init__(self, rng: np.random.Generator, turned: bool = False) -> None:
+        self._noise, self._turned = SimulatedNoise(rng), turned
 
     def charge(self, *charges: Charge) -> None:
         """Do nothing."""
 
     def draw(self, values: Array, charge: Charge) -> Array:
-        """Return the values with simulated noise of the charge's distribution and scale."""
-        return drawn(self._noise, charge.law, values, charge.scale)
+        """Return the values with simulated noise of the charge's distribution and scale, or with its opposite."""
+        noisy = drawn(self._noise, charge.law, values, charge.scale)
+        return 2.0 * values - noisy if self._turned else noisy
 
     def _check_moves(self, asked: Sequence[Measurement[Any]], charge: Charge, n: int) -> None:
         """Accept all measurements, because the sensitivity to public rows does not matter."""
 
 
-def rehearsed(release: Release, points: Array, rng: np.random.Generator, design: Design | None = None) -> Array:
+def rehearsed(release: Release, points: Array, rng: np.random.Generator, design: Design | None = None,
+              turned: bool = False) -> Array:
     """Return the points (m, D) that the same release of another table, a public one, would give.
 
     Parameters
@@ -54,12 +56,15 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
         Draws the noise, which has the release's scales for any m, and the fit's random numbers.
     design : Design, optional
         The design of the release. Mechanisms other than :class:`trigmech.TableMechanism` require it.
+    turned : bool
+        Whether the noise is the opposite of that which the same random numbers give otherwise. In the mean of both
+        releases noise cancels, so that the bias of the fit remains.
 
     Notes
     -----
     Privacy: post-processing. It uses no private value, so nothing is charged. Cost: that of a release of m rows.
     """
-    session = _Rehearsal(rng)
+    session = _Rehearsal(rng, turned)
     if design is not None and not isinstance(design.mechanism, TableMechanism):
         facts = replace(design.facts, n=len(points), domain=release.domain)
         made: Any = design.mechanism.run(PrivateRows.of(points, release.domain), replace(design, facts=facts), session,
