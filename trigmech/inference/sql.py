@@ -27,6 +27,8 @@ CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false", "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false", "allow_community_extensions": "false",
     "python_enable_replacements": "false", "max_memory": "2GB"}
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The answer to a question in SQL: a row for each group, an interval for each aggregate. Public.
@@ -207,7 +209,8 @@ def _rehearsed(connection: Any, question: Question, imputations: Imputations, na
                ) -> list[list[Found]]:
     """Return the values of each group of the tables of each rehearsal."""
     found = []
-    statement = statement_of(connection, question, imputations.n / max(imputations.rehearsed.shape[2], 1))
+    # Another cursor, because a table cannot be registered beside an unfinished result.
+    statement = statement_of(connection.cursor(), question, imputations.n / max(imputations.rehearsed.shape[2], 1))
     for k in range(len(imputations.rehearsed)):
         for place, table in enumerate(imputations.rehearsals(k, names)):
             _table(connection, f"r{k}_{place}", table, names)
