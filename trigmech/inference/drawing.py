@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from trigmech._parallel import in_order
 from trigmech._validate import check_integers
@@ -65,7 +66,13 @@ def imputed(release: Release, points: Array, schema: Schema, count: int, populat
     Privacy: post-processing. Cost: a fit of the release of some thousand rows for each table, on all threads.
     """
     check_integers(2, m=count)
-    release = release.described(schema)
+    # The workers are the threads: those of BLAS would only wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        return _imputed(release.described(schema), points, schema, count, population, rng, progress)
+
+
+def _imputed(release: Release, points: Array, schema: Schema, count: int, population: bool, rng: np.random.Generator,
+             progress: Progress | None) -> Imputations:
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release)
     points = rows_looked_at(release, points, rng)

@@ -25,8 +25,6 @@ from trigmech.storage import archive
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
 
-# The part of a bias's square that is added to the variance.
-UNSURE = 1.0
 # The name of the format of files.
 KIND = "trigmech imputations"
 
@@ -194,8 +192,8 @@ class Imputations:
 
         Notes
         -----
-        The fit's bias is the mean over the rehearsals of what both fits of a table have too much in their mean. It is
-        subtracted, and is not better known than by its own size: the mean of its squares is added to the variance.
+        What both fits of a rehearsal's table have too much in their mean is a bias of fits. It is not known well enough
+        to be subtracted, so the mean of its squares over the rehearsals is added to the variance.
         The variance of the mean over m tables is B / m + max(B - R, 0) + N R white, and N R / n more for a population.
         B is the variance over the tables. R, a quarter of the mean square of the difference between a table's halves,
         is the part of it that the measured functions leave open: its rows N are as good as a sample there.
@@ -207,9 +205,8 @@ class Imputations:
         between = whole.var(axis=0, ddof=1)
         open_ = 0.25 * np.square(halves[:, 0] - halves[:, 1]).mean(axis=0)
         untold = self.rows * open_ * (self.white + (1.0 / self.n if self.population else 0.0))
-        shift, square = _bias(np.asarray(again, dtype=np.float64), value.shape)
-        value = value - shift
-        variance = between / m + np.maximum(between - open_, 0.0) + untold + square
+        variance = between / m + np.maximum(between - open_, 0.0) + untold + _squared_bias(
+            np.asarray(again, dtype=np.float64), value.shape)
         deviation = np.sqrt(variance)
         half = deviation * float(stdtrit(m - 1, 0.5 * (1.0 + level)))
         return Estimate(value, deviation, value - half, value + half,
@@ -217,13 +214,12 @@ class Imputations:
                         self.population)
 
 
-def _bias(again: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return the mean and the mean square, in this shape, of the bias that rehearsals (r, 3, ...) show."""
+def _squared_bias(again: Array, shape: tuple[int, ...]) -> Array:
+    """Return the mean square, in this shape, of the bias that rehearsals (r, 3, ...) show."""
     if not again.size:
-        return np.zeros(shape), np.zeros(shape)
+        return np.zeros(shape)
     found = 0.5 * (again[:, 1] + again[:, 2]) - again[:, 0]
-    found = np.where(np.isfinite(found), found, 0.0)
-    return found.mean(axis=0), (UNSURE * np.square(found)).mean(axis=0)
+    return np.asarray(np.square(np.where(np.isfinite(found), found, 0.0)).mean(axis=0))
 
 
 def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],

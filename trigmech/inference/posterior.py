@@ -1,7 +1,7 @@
 """What is known of a private table after its release, as weights of the fitted rows: estimates and their variances.
 
 The fitted rows have the means q of the measured functions Q (m, K); the release has the noisy means y, and the law of
-their noise is known. The private table is thought of as the fitted rows with weights 1/m + x, where x is normal before
+their noise is known. Frequencies count by their smooth sums (:mod:`trigmech.inference.projection`). The private table is thought of as the fitted rows with weights 1/m + x, where x is normal before
 the release is looked at: white, as if the fit were a sample of ``1 / white`` rows, and along smooth functions of single
 columns and pairs with the standard deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is
 normal with known mean and covariance, by a sparse least-squares problem.
@@ -10,7 +10,6 @@ Survey statisticians know the mean as calibration, or the generalised regression
 the covariance is that of regressing a statistic's influence function on the measured functions.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_matrix, hstack, identity
 
-from trigmech.functions.contrasts import decoding
 from trigmech.functions.partition import all_codes
 from trigmech.inference.projection import Projection, projections
 from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
@@ -107,28 +105,9 @@ class Posterior:
         return np.column_stack(held) if held else np.zeros((self.m, 0))
 
     @cached_property
-    def _thin(self) -> Array:
-        """For each table of two columns (m, t): whether a row is in a cell that is not clearly above its noise.
-
-        A fit has too many rows in all such cells together. Scaled to mean square 1.
-        """
-        made = []
-        for columns, maps, noise in pair_tables(self.release):
-            shape = [int(cells.max()) + 1 for cells in maps]
-            place = np.ravel_multi_index([cells[self.codes[:, j]] for j, cells in zip(columns, maps, strict=True)],
-                                         shape)
-            mass = np.bincount(place, minlength=int(np.prod(shape))) / self.m
-            thin = (1.0 / (1.0 + mass / max(noise, LEAST)))[place]
-            thin = thin - thin.mean()
-            size = float(np.sqrt((thin**2).mean()))
-            if size > LEAST:
-                made.append(thin / size)
-        return np.column_stack(made) if made else np.zeros((self.m, 0))
-
-    @cached_property
     def _values(self) -> Array:
         """The values (m, s) of the functions along which the fit may be wrong as a whole, of mean 0."""
-        values = np.column_stack([self.smooth.evaluate(self.codes), self._within, self._thin])
+        values = np.column_stack([self.smooth.evaluate(self.codes), self._within])
         return np.asarray(values - values.mean(axis=0))
 
     @cached_property
@@ -145,7 +124,7 @@ class Posterior:
     @cached_property
     def _wide(self) -> Array:
         """The deviations (s,) of the smooth functions' means, before the release is looked at."""
-        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1] + self._thin.shape[1])])
+        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1])])
 
     @cached_property
     def _centre(self) -> Array:
@@ -244,18 +223,6 @@ def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) ->
     size = SmoothFunctions.of(partitions, [column.mass for column in release.columns]).size
     most = int(max(min(MOST_ROWS, MOST_VALUES // max(size, 1)), 1_000))
     return points if len(points) <= most else points[np.sort(rng.choice(len(points), most, replace=False))]
-
-
-def pair_tables(release: Release) -> Iterator[tuple[tuple[int, ...], tuple[NDArray[np.int64], ...], float]]:
-    """Yield columns, cells of their positions and the noise's deviation of each measured table of two columns."""
-    for table in release.tables:
-        yield table.query.columns, table.query.maps, table.deviation
-    products = release.products
-    if products is not None and products.query.contrasted:
-        query = products.query
-        sizes = [np.linalg.norm(decoding(int(cells.max()) + 1)) / np.sqrt(int(cells.max()) + 1) for cells in query.maps]
-        for j, h in query.pairs.tolist():
-            yield (j, h), (query.maps[j], query.maps[h]), float(products.deviation * sizes[j] * sizes[h])
 
 
 def _map(taken: Projection) -> csr_matrix:

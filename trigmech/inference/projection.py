@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix, kron
 from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
-from trigmech.queries.base import Measurement, Query
+from trigmech.queries.base import Query
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram
 
@@ -81,8 +81,8 @@ def _of_one(column: ReleasedColumn, query: Histogram) -> csr_matrix:
     # The noise of the sums f'Dv of decoded vectors v has the covariance of f'D.
     seen = functions.T if query.decoding is None else functions.T @ query.decoding
     left, size, _ = np.linalg.svd(seen, full_matrices=False)
-    held_ = size > TOLD * max(float(size.max(initial=0.0)), TINY)
-    return csr_matrix((left[:, held_] / size[held_]).T @ functions.T)
+    kept = size > TOLD * max(float(size.max(initial=0.0)), TINY)
+    return csr_matrix((left[:, kept] / size[kept]).T @ functions.T)
 
 
 def _of_contrasts(query: Products, smoothed: Sequence[Array]) -> csr_matrix:
@@ -92,7 +92,7 @@ def _of_contrasts(query: Products, smoothed: Sequence[Array]) -> csr_matrix:
     parts = []
     for functions in smoothed:
         seen = functions.T @ decoding(len(functions))
-        left, size, right = np.linalg.svd(seen, full_matrices=False)
+        _left, size, right = np.linalg.svd(seen, full_matrices=False)
         parts.append(right[size > TOLD * max(float(size.max(initial=0.0)), TINY)])
     return csr_matrix(block_diag([np.kron(parts[j], parts[h]) for j, h in query.pairs.tolist()]))
 
