@@ -327,7 +327,7 @@ def test_intervals_of_imputations_and_of_weights_agree():
     means = rows.weights @ values
     closed = rows.interval(means, values - means)
     # The bias of fits, which rehearsals show, is in the intervals of imputations alone.
-    drawn = replace(made.imputations(30), rehearsed=np.zeros((0, 3, 0, 0))).estimate(lambda table: np.array([
+    drawn = replace(made.imputations(200), rehearsed=np.zeros((0, 3, 0, 0))).estimate(lambda table: np.array([
         np.mean(table["age"]), np.mean(table["town"] == "a"), np.mean(table["age"] * (table["town"] == "a"))]))
     ratio = drawn.deviation / closed.deviation
     assert ((ratio > 0.6) & (ratio < 1.6)).all(), ratio

@@ -80,9 +80,9 @@ class Imputations:
 
     def rehearsals(self, k: int, names: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Return the columns of a rehearsal's table and of both fits, by name: at least those that are named."""
-        if names is None or not set(names) <= set(self.schema.names):
-            return [self.schema.completed(self.schema.decode(each)) for each in self.rehearsed[k]]
-        return [self.schema.decode(each, names) for each in self.rehearsed[k]]
+        if names is not None and set(names) <= set(self.schema.names):
+            return [self.schema.decode(each, names) for each in self.rehearsed[k]]
+        return [self.schema.completed(self.schema.decode(each)) for each in self.rehearsed[k]]
 
     def columns(self, i: int) -> dict[str, Any]:
         """Return the columns of a table, by name."""

@@ -1,10 +1,11 @@
 """What is known of a private table after its release, as weights of the fitted rows: estimates and their variances.
 
 The fitted rows have the means q of the measured functions Q (m, K); the release has the noisy means y, and the law of
-their noise is known. Frequencies count by their smooth sums (:mod:`trigmech.inference.projection`). The private table is thought of as the fitted rows with weights 1/m + x, where x is normal before
-the release is looked at: white, as if the fit were a sample of ``1 / white`` rows, and along smooth functions of single
-columns and pairs with the standard deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is
-normal with known mean and covariance, by a sparse least-squares problem.
+their noise is known. Frequencies count by smooth sums of them (:mod:`trigmech.inference.projection`). The private table
+is thought of as the fitted rows with weights 1/m + x, where x is normal before the release is looked at: white, as if
+the fit were a sample of ``1 / white`` rows, and along smooth functions of single columns and pairs with the standard
+deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is normal with known mean and
+covariance, by a sparse least-squares problem.
 
 Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
 the covariance is that of regressing a statistic's influence function on the measured functions.
