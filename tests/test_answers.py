@@ -172,7 +172,21 @@ HOSTILE = [
     "select count(*) from release where avg(age) > 3", "select sum(repeat('a', 1000000000)::int) from release",
     "select avg(x -> x) from release", "select count(columns(*)) from release", "select 'a' || count(*) from release",
     "select count(*) from release at (version => 3)", "select avg(age) from release where nextval('x') = 1",
-    "select count(*) from release -- '\n; drop table t0", "select c\0ount(*) from release", "x" * 20_000, None, 3]
+    "select count(*) from release -- '\n; drop table t0", "select c\0ount(*) from release", "x" * 20_000, None, 3,
+    "select count(*) from read_parquet('secret.csv')", "select count(*) from read_blob('secret.csv')",
+    "select count(*) from parquet_metadata('secret.csv')", "select count(*) from sniff_csv('secret.csv')",
+    "select avg(getvariable('x')) from release", "select count(*) from duckdb_secrets()",
+    "select count(*) from information_schema.tables", "select count(*) from sqlite_scan('secret.csv', 'x')",
+    "with recursive r as (select 1 as age union all select age + 1 from r) select count(*) from r",
+    "select count(*) from release a cross join release b cross join release c cross join release d",
+    "select sum(len(range(1000000000))) from release",
+    "select avg(unnest(generate_series(1, 1000000000))) from release",
+    "select sum(length(rpad('a', 2000000000, 'b'))) from release", "select count(*) from \uff52elease",
+    "s\u0435lect count(*) from release", "select count(*) from release\u202e where 1 = 1; drop table t0",
+    "select avg(pg_read_file('secret.csv')) from release", "from 'secret.csv' select count(*)",
+    "import database 'out'", "vacuum", "checkpoint", "use main", "prepare p as select 1", "execute p",
+    "select count(*) from (values (1)) release(age)", "pivot release on region using count(*)",
+    "select count(*) from query('select 1')", "select count(*) from query_table('t0')"]
 
 
 @pytest.mark.parametrize("query", HOSTILE, ids=[f"{k}: {str(query)[:60]!r}" for k, query in enumerate(HOSTILE)])
@@ -292,7 +306,11 @@ BAD = [
     "pay ~ Q('age')", "pay ~ `age", "pay ~ `__import__('os')`", "pay ~ hashed(region)", "pay ~ f'{age}'",
     "pay ~ age; import os", "pay ~ age\nimport os", "pay ~ " + "(" * 90 + "age" + ")" * 90 + " + ",
     "pay ~ " + " + ".join(["age"] * 400), "pay ~ born", "pay ~ log(region)", "region ~ age", "pay + sick ~ region",
-    "pay ~ age + I(2 * age)", "pay ~ True", "pay ~ 1j", "pay ~ yield", "pay ~ await age", "pay | sick ~ age", None, 3]
+    "pay ~ age + I(2 * age)", "pay ~ True", "pay ~ 1j", "pay ~ yield", "pay ~ await age", "pay | sick ~ age", None, 3,
+    "pay ~ I(open('secret.csv'))", "pay ~ I(age.__class__.__mro__)", "pay ~ I(getattr(age, 'x'))",
+    "pay ~ I(globals())", "pay ~ I([x for x in (1, 2)])", "pay ~ I(age := 3)", "pay ~ log(I(breakpoint()))",
+    "pay ~ I('a' * 10 ** 9)", "pay ~ I(age << 40)", "pay ~ I(age // 0)", "pay ~ I(...)", "pay ~ print(age)",
+    "pay ~ C(C(age))", "pay ~ \uff49mport(age)", "pay ~ I(1e999)", "pay ~ I(b'x')", "pay ~ *age", "pay ~ **age"]
 
 
 @pytest.mark.parametrize("formula", BAD, ids=[f"{k}: {str(formula)[:60]!r}" for k, formula in enumerate(BAD)])

@@ -11,9 +11,11 @@ from scipy import stats
 
 import trigmech as tm
 from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.drawing import rehearsed_white, tilted
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import SMOOTH, Posterior
+from trigmech.inference.projection import projections, smooth
 from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
 from trigmech.reconstruction.tables import cells_of_columns
 
@@ -37,13 +39,17 @@ def release(delta=1e-6, n=600, epsilon=2.0, seed=0):
 
 
 def dense(posterior):
-    """The design of the least-squares problem, from each measurement's own definition."""
+    """The design of the least-squares problem, from what is taken of each measurement's own definition."""
     rows, vectors, wanted = posterior.points, [], []
-    for each in posterior.release.known:
+    for each, measured in zip(projections(posterior.release), posterior.release.known, strict=True):
         values = each.query.evaluate(rows)
-        vectors.append(np.column_stack([each.query.encode(row.reshape(each.query.shape)).ravel() for row in values])
-                       / each.deviation)
-        wanted.append(each.known.ravel() / each.deviation)
+        if each.sums is None:
+            made = np.column_stack([each.query.encode(row.reshape(each.query.shape)).ravel() for row in values])
+            wanted.append(measured.known.ravel() / measured.deviation)
+        else:
+            made = each.sums.toarray() @ values.T
+            wanted.append(each.sums.toarray() @ measured.means.ravel() / measured.deviation)
+        vectors.append(made / measured.deviation)
     A, y = np.vstack(vectors), np.concatenate(wanted)
     m = len(rows)
     smooth = posterior.smooth.evaluate(posterior.codes)
@@ -112,10 +118,80 @@ def test_a_population_varies_by_a_sample_of_n_rows_more(small):
     assert low < more.var() / ((psi**2).mean() / small.release.n) < high
 
 
-def test_far_noise_leaves_weights_finite(small):
-    far = replace(small.release, measurements=tuple(replace(each, values=each.known + 1e300, noise=1e-12)
-                                                    for each in small.release.measurements))
-    assert np.isfinite(Posterior(far, small.points, 0.004).weights).all()
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_sums_have_independent_noise_of_the_stated_deviation(delta):
+    made = release(delta).release
+    kinds = set()
+    for each, measured in zip(projections(made), made.known, strict=True):
+        if each.sums is None:
+            continue
+        kinds.add(type(each.query).__name__)
+        sums = each.sums.toarray()
+        np.testing.assert_allclose(sums @ measured.covariance @ sums.T, each.deviation**2 * np.eye(len(sums)),
+                                   atol=1e-9 * each.deviation**2)
+        assert len(sums) <= int(np.prod(each.query.shape))
+    assert {"Contrasts", "Products"} <= kinds if delta == 0.0 else {"Ranges", "Marginal"} <= kinds
+
+
+def test_smooth_functions_of_cells_tell_what_is_asked_most():
+    """Numbers, their squares and every category are sums of them."""
+    number = ReleasedColumn(Partition((0,), 1, np.linspace(-1, 1, 21)), np.full(21, 1.0 / 21), 0.01)
+    cells = np.concatenate([[0], 1 + np.arange(20) // 2])
+    found = smooth(number, cells, (2, 4))
+    np.testing.assert_allclose(found.T @ found, np.eye(found.shape[1]), atol=1e-12)
+    middle = np.concatenate([[0.0], number.partition.centres.reshape(10, 2).mean(axis=1)])
+    for wanted in (np.ones(11), middle, middle**2, np.eye(11)[0]):
+        np.testing.assert_allclose(found @ (found.T @ wanted), wanted, atol=1e-9)
+    town = ReleasedColumn(Partition((0, 1, 2), None, np.empty(0)), np.array([0.5, 0.3, 0.2]), 0.01)
+    assert smooth(town, np.arange(3), (2, 4)).shape == (3, 3)
+
+
+def test_tables_of_many_cells_count_by_few_sums():
+    """Single cells would confirm rows that the fit has only where noise is positive."""
+    found = [each for each in projections(release(1e-6, 5_000, 5.0).release) if each.query.name == "marginal"]
+    large = max(found, key=lambda each: each.query.size)
+    assert large.query.size > 300
+    assert large.sums.shape[0] < 0.25 * large.query.size
+
+
+def test_the_bias_of_rehearsals_widens_intervals():
+    made = Imputations(SCHEMA, 100, np.zeros((4, 2, 50, SCHEMA.domain.d)), 0.03, True)
+    whole, halves = np.array([1.0, 2.0, 4.0, 3.0]), np.array([[1.0, 1.4], [2.1, 1.9], [4.0, 4.4], [3.0, 3.2]])
+    without = made.combined(whole, halves)
+    # Biases of 1 and -3; one rehearsal says nothing.
+    found = made.combined(whole, halves, again=np.array([[5.0, 8.0, 4.0], [2.0, -1.0, -1.0], [np.nan, 1.0, 1.0]]))
+    assert float(found.value) == float(without.value)
+    assert float(found.deviation) ** 2 == pytest.approx(float(without.deviation) ** 2 + (1.0 + 9.0 + 0.0) / 3.0)
+    # Fits that differ by noise alone show no bias.
+    assert float(made.combined(whole, halves, again=[[5.0, 8.0, 2.0]]).deviation) == float(without.deviation)
+
+
+def test_both_releases_of_a_rehearsal_have_opposite_noise():
+    from trigmech.mechanisms.rehearsal import _Rehearsal
+    from trigmech.privacy.budget import Charge
+
+    charge, values = Charge("x", "gaussian", 1.0, 0.1, "L2", 1, "a test"), np.linspace(0.0, 1.0, 50)
+    one, other = (_Rehearsal(np.random.default_rng(3), turned).draw(values, charge) for turned in (False, True))
+    assert np.abs(one - values).max() > 0.01
+    np.testing.assert_allclose(one + other, 2.0 * values, atol=1e-12)
+
+
+def test_imputations_hold_rehearsals_of_a_smooth_table_and_of_the_fit():
+    made = imputed()
+    assert made.rehearsed.shape[:2] == (2, 3)
+    table, one, other = made.rehearsals(1)
+    assert len(table["age"]) == len(one["age"]) == len(other["age"])
+    assert not np.array_equal(one["age"], other["age"])
+    assert abs(float(np.mean(table["age"])) - 50.0) < 6.0
+
+
+@pytest.mark.parametrize("far", [1e300, 1e120])
+def test_far_noise_leaves_weights_finite(small, far):
+    made = replace(small.release, measurements=tuple(replace(each, values=each.known + far, noise=1e-12)
+                                                     for each in small.release.measurements))
+    weights = Posterior(made, small.points, 0.004).weights
+    assert np.isfinite(weights).all()
+    assert np.abs(weights).max() < 1e9
 
 
 @pytest.mark.parametrize(("partition", "mass"), [
@@ -253,7 +329,8 @@ def test_intervals_of_imputations_and_of_weights_agree():
     values = np.column_stack([age, town == "a", age * (town == "a")])
     means = rows.weights @ values
     closed = rows.interval(means, values - means)
-    drawn = made.imputations(30).estimate(lambda table: np.array([
+    # The bias of fits, which rehearsals show, is in the intervals of imputations alone.
+    drawn = replace(made.imputations(200), rehearsed=np.zeros((0, 3, 0, 0))).estimate(lambda table: np.array([
         np.mean(table["age"]), np.mean(table["town"] == "a"), np.mean(table["age"] * (table["town"] == "a"))]))
     ratio = drawn.deviation / closed.deviation
     assert ((ratio > 0.6) & (ratio < 1.6)).all(), ratio
@@ -275,6 +352,7 @@ def test_imputations_repeat_and_are_saved_whole(tmp_path):
     made.save(path)
     again = Imputations.load(path)
     np.testing.assert_array_equal(made.points, again.points)
+    np.testing.assert_array_equal(made.rehearsed, again.rehearsed)
     assert (again.n, again.white, again.population, again.schema.names) == (600, made.white, True, SCHEMA.names)
     statistic = lambda table: np.mean(table["age"])  # noqa: E731
     assert again.estimate(statistic).low == made.estimate(statistic).low

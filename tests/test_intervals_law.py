@@ -43,7 +43,7 @@ def test_p_values_have_one_degree_of_freedom_less_than_there_are_tables():
     halves = whole[:, None] + 0.1 * rng.normal(size=(5, 2, 2))
     # The second coefficient has no fit in a table: four are left.
     whole[2, 1] = np.nan
-    found = _combined(made, model, "y ~ x", whole, halves, np.full((5, 2), 0.1), 0.95)
+    found = _combined(made, model, "y ~ x", whole, halves, np.full((5, 2), 0.1), np.zeros((0, 3, 2)), 0.95)
     for k, tables in enumerate((5, 4)):
         t = found.values[k] / found.deviations[k]
         assert found.p[k] == pytest.approx(2.0 * stats.t.sf(abs(t), tables - 1), rel=1e-9)

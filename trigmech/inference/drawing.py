@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from trigmech._parallel import in_order
 from trigmech._validate import check_integers
@@ -67,6 +68,13 @@ def imputed(release: Release, points: Array, design: Design, count: int, populat
     Privacy: post-processing. Cost: a fit of the release of some thousand rows for each table, on all threads.
     """
     check_integers(2, m=count)
+    # The workers are the threads: those of BLAS would only wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        return _imputed(release, points, design, count, population, rng, progress)
+
+
+def _imputed(release: Release, points: Array, design: Design, count: int, population: bool, rng: np.random.Generator,
+             progress: Progress | None) -> Imputations:
     schema = design.schema_given
     release = release.described(schema)
     constrained = ConstrainedRows(schema, release.columns, release.closer)
@@ -88,8 +96,30 @@ def imputed(release: Release, points: Array, design: Design, count: int, populat
             progress("imputations", len(made), count)
     measured = tuple(tuple(schema.names[j] for j in each.query.columns) for each in release.measurements
                      if isinstance(each.query, Marginal))
-    return Imputations(schema, release.n, np.array(made), posterior.white, population,
-                       measured)
+    return Imputations(schema, release.n, np.array(made), posterior.white, population, measured,
+                       _rehearsals(release, design, constrained, fits.copula, points, rng))
+
+
+def _rehearsals(release: Release, design: Design, constrained: ConstrainedRows, copula: Copula | None, points: Array,
+                rng: np.random.Generator) -> Array:
+    """Return two tables, each with its fits to two releases with opposite noise (2, 3, rows, D).
+
+    One table is smooth: columns that depend on each other by the release's copula alone. The other one is the fit.
+    """
+    count = min(len(points), MOST)
+    rows = independent_rows([column.mass for column in release.columns], count, rng)
+    if copula is not None:
+        copula.arrange(rows, rng)
+    constrained.repair(rows, rng)
+    tables = [constrained.placed(rows, release.domain.d, rng), points[rng.choice(len(points), count, replace=False)]]
+    seeds = [int(seed) for seed in rng.integers(2**63, size=len(tables))]
+
+    def one(start: int, stop: int) -> Array:
+        k, turned = divmod(start, 2)
+        return rehearsed(design, tables[k], np.random.default_rng(seeds[k]), turned=bool(turned))
+
+    fitted = list(in_order(one, 2 * len(tables), 1))
+    return np.array([[table, *fitted[2 * k : 2 * k + 2]] for k, table in enumerate(tables)])
 
 
 def weighted(release: Release, points: Array, design: Design, rng: np.random.Generator) -> WeightedTable:
@@ -119,6 +149,7 @@ class _Fits:
     def __init__(self, release: Release, constrained: ConstrainedRows, posterior: Posterior, drawn: Array) -> None:
         self._release, self._constrained, self._smooth = release, constrained, posterior.smooth
         self._targets = Targets(release)
+        self.copula = self._targets.copula
         codes, smooth = posterior.codes, posterior.smooth
         places = [np.ravel_multi_index([cells[codes[:, j]] for j, cells in zip(pair.columns, pair.maps, strict=True)],
                                        pair.table.shape) for pair in self._targets.pairs]

@@ -7,7 +7,7 @@ numbers: how much a statistic differs between them shows what the measured funct
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Imputations:
         Whether the tables are as the population may be, of which the private table is a sample.
     measured : tuple of tuples of str
         The columns of each table that the release measured, for notes on wide intervals.
+    rehearsed : ndarray (r, 3, q, D)
+        Rehearsals: a public table, and what was fitted to two releases of it with opposite noise.
     """
 
     schema: Schema
@@ -53,6 +55,7 @@ class Imputations:
     white: float
     population: bool
     measured: tuple[tuple[str, ...], ...] = ()
+    rehearsed: Array = field(default_factory=lambda: np.zeros((0, 3, 0, 0)))
 
     def __len__(self) -> int:
         return len(self.points)
@@ -74,6 +77,12 @@ class Imputations:
         one, other = (self.schema.decode(half, names) for half in self.points[i])
         return one, other
 
+    def rehearsals(self, k: int, names: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """Return the columns of a rehearsal's table and of both fits, by name: at least those that are named."""
+        if names is not None and set(names) <= set(self.schema.names):
+            return [self.schema.decode(each, names) for each in self.rehearsed[k]]
+        return [self.schema.completed(self.schema.decode(each)) for each in self.rehearsed[k]]
+
     def columns(self, i: int) -> dict[str, Any]:
         """Return the columns of a table, by name."""
         one, other = self.halves(i)
@@ -93,7 +102,14 @@ class Imputations:
         archive.write(path, {"schema": self.schema.to_dict(), "n": self.n, "white": self.white,
                              "population": self.population, "measured": [list(each) for each in self.measured]},
                       {"numbers": np.ascontiguousarray(self.points[..., numbers]),
-                       "indicators": np.ascontiguousarray(self.points[..., others]).astype(np.uint8)}, KIND)
+                       "indicators": np.ascontiguousarray(self.points[..., others]).astype(np.uint8),
+                       "rehearsed_numbers": np.ascontiguousarray(self._rehearsed[..., numbers]),
+                       "rehearsed_indicators": np.ascontiguousarray(self._rehearsed[..., others]).astype(np.uint8)},
+                      KIND)
+
+    @property
+    def _rehearsed(self) -> Array:
+        return self.rehearsed if self.rehearsed.size else np.zeros((0, 3, 0, self.points.shape[-1]))
 
     @classmethod
     def load(cls, path: str | Path) -> "Imputations":
@@ -119,15 +135,24 @@ class Imputations:
         if not all(isinstance(name, str) and name in schema.names for each in measured for name in each):
             raise InputError("measured must be lists of names of columns")
         numbers, d = list(schema.domain.numbers), schema.domain.d
-        places = archive.take(arrays, "numbers", "m", 2, "rows", len(numbers))
-        points = np.zeros((*places.shape[:3], d))
-        points[..., np.setdiff1d(np.arange(d), numbers)] = archive.take(
-            arrays, "indicators", *places.shape[:3], d - len(numbers), kind="uint8")
-        points[..., numbers] = places
+        others = np.setdiff1d(np.arange(d), numbers)
+
+        def taken(prefix: str, *shape: int | str) -> Array:
+            places = archive.take(arrays, f"{prefix}numbers", *shape, len(numbers))
+            found = np.zeros((*places.shape[:-1], d))
+            found[..., others] = archive.take(arrays, f"{prefix}indicators", *places.shape[:-1], len(others),
+                                              kind="uint8")
+            found[..., numbers] = places
+            return found
+
+        points = taken("", "m", 2, "rows")
+        # Files of before have no rehearsals.
+        rehearsed = taken("rehearsed_", "r", 3, "q") if "rehearsed_numbers" in arrays else np.zeros((0, 3, 0, d))
         if arrays or known["white"] < 0.0 or len(points) < 2 or not points.shape[2]:
             raise InputError("the file must hold at least two tables, each of rows in two halves, and nothing else")
         schema.domain.check(points.reshape(-1, d))
-        return cls(schema, points=points, measured=measured, **known)
+        schema.domain.check(rehearsed.reshape(-1, d))
+        return cls(schema, points=points, measured=measured, rehearsed=rehearsed, **known)
 
     def estimate(self, statistic: Callable[[Any], ArrayLike], level: float = 0.95) -> Estimate:
         """Return a statistic with intervals.
@@ -150,13 +175,24 @@ class Imputations:
         halves = [[_answers(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
         if any(each.shape != whole[0].shape for each in whole):
             raise InputError("the statistic must return as many numbers for one table as for another")
-        return self.combined(np.array(whole), np.array(halves), level)
+        again = [[_answers(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
+                 for k in range(len(self.rehearsed))]
+        return self.combined(np.array(whole), np.array(halves), level, again)
 
-    def combined(self, whole: ArrayLike, halves: ArrayLike, level: float = 0.95) -> Estimate:
+    def combined(self, whole: ArrayLike, halves: ArrayLike, level: float = 0.95, again: ArrayLike = ()) -> Estimate:
         """Return the estimate that follows from a statistic of each table (m, ...), and of each half (m, 2, ...).
+
+        Parameters
+        ----------
+        whole, halves : ndarray
+        level : float
+        again : ndarray (r, 3, ...)
+            The statistic of each rehearsal's tables. Where it is not finite, a rehearsal says nothing.
 
         Notes
         -----
+        What both fits of a rehearsal's table have too much in their mean is a bias of fits. It is not known well enough
+        to be subtracted, so the mean of its squares over the rehearsals is added to the variance.
         The variance of the mean over m tables is B / m + max(B - R, 0) + N R white, and N R / n more for a population.
         B is the variance over the tables. R, a quarter of the mean square of the difference between a table's halves,
         is the part of it that the measured functions leave open: its rows N are as good as a sample there.
@@ -168,12 +204,21 @@ class Imputations:
         between = whole.var(axis=0, ddof=1)
         open_ = 0.25 * np.square(halves[:, 0] - halves[:, 1]).mean(axis=0)
         untold = self.rows * open_ * (self.white + (1.0 / self.n if self.population else 0.0))
-        variance = between / m + np.maximum(between - open_, 0.0) + untold
+        variance = between / m + np.maximum(between - open_, 0.0) + untold + _squared_bias(
+            np.asarray(again, dtype=np.float64), value.shape)
         deviation = np.sqrt(variance)
         half = deviation * float(stdtrit(m - 1, 0.5 * (1.0 + level)))
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)
+
+
+def _squared_bias(again: Array, shape: tuple[int, ...]) -> Array:
+    """Return the mean square, in this shape, of the bias that rehearsals (r, 3, ...) show."""
+    if not again.size:
+        return np.zeros(shape)
+    found = 0.5 * (again[:, 1] + again[:, 2]) - again[:, 0]
+    return np.asarray(np.square(np.where(np.isfinite(found), found, 0.0)).mean(axis=0))
 
 
 def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],

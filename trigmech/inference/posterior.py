@@ -1,10 +1,11 @@
 """The knowledge of a private table after its release, as weights of the fitted rows: estimates and variances.
 
 The fitted rows have the means q of the measured functions Q (m, K); the release has the noisy means y, and the law of
-their noise is known. The private table is thought of as the fitted rows with weights 1/m + x, where x is normal before
-the release is looked at: white, as if the fit were a sample of ``1 / white`` rows, and along smooth functions of single
-columns and pairs with the standard deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is
-normal with known mean and covariance, by a sparse least-squares problem.
+their noise is known. Frequencies count by smooth sums of them (:mod:`trigmech.inference.projection`). The private table
+is thought of as the fitted rows with weights 1/m + x, where x is normal before the release is looked at: white, as if
+the fit were a sample of ``1 / white`` rows, and along smooth functions of single columns and pairs with the standard
+deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is normal with known mean and
+covariance, by a sparse least-squares problem.
 
 Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
 the covariance is that of regressing a statistic's influence function on the measured functions.
@@ -16,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import block_diag, csr_matrix, hstack, identity
 
 from trigmech.functions.partition import all_codes
+from trigmech.inference.projection import Projection, projections
 from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
 from trigmech.measurement.released import Release
-from trigmech.queries.base import Measurement, Query
 from trigmech.reconstruction.tables import cells_of_columns
 
 Array = NDArray[np.float64]
@@ -114,11 +115,11 @@ class Posterior:
     def _measured(self) -> tuple[csr_matrix, csr_matrix, csr_matrix, Array]:
         """The measured functions' values (m, K), their transpose, the map (y, K) to vectors in units of their noise,
         and the released vector (y,) in these units."""
-        known = self.release.known
-        values = csr_matrix(hstack([each.query.sparse(self.points) for each in known]))
-        maps = csr_matrix(_maps(known))
-        released = np.concatenate([np.clip(each.known.ravel(), -LARGEST, LARGEST) / max(each.deviation, LEAST)
-                                   for each in known])
+        taken = list(projections(self.release))
+        values = csr_matrix(hstack([each.query.sparse(self.points) for each in taken]))
+        maps = csr_matrix(block_diag([_map(each) / max(each.deviation, LEAST) for each in taken]))
+        released = np.concatenate([np.clip(each.values / max(each.deviation, LEAST), -LARGEST, LARGEST)
+                                   for each in taken])
         return values, csr_matrix(values.T), maps, released
 
     @cached_property
@@ -225,16 +226,11 @@ def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) ->
     return points if len(points) <= most else points[np.sort(rng.choice(len(points), most, replace=False))]
 
 
-def _maps(known: "tuple[Measurement[Query], ...]") -> csr_matrix:
-    """Return the maps (y, K) from means to vectors in units of the noise, of all measurements, as one."""
-    from scipy.sparse import block_diag, identity
-
-    blocks = []
-    for each in known:
-        query, entries = each.query, int(np.prod(each.query.shape))
-        if query.decoding is None and entries == query.size:
-            blocks.append(identity(entries) / max(each.deviation, LEAST))
-            continue
-        columns = [query.encode(row.reshape(query.shape)).ravel() for row in np.eye(entries)]
-        blocks.append(csr_matrix(np.column_stack(columns)) / max(each.deviation, LEAST))
-    return csr_matrix(block_diag(blocks))
+def _map(taken: Projection) -> csr_matrix:
+    """Return the map from a query's means to what is taken of them."""
+    query, entries = taken.query, int(np.prod(taken.query.shape))
+    if taken.sums is not None:
+        return taken.sums
+    if query.decoding is None and entries == query.size:
+        return csr_matrix(identity(entries))
+    return csr_matrix(np.column_stack([query.encode(row.reshape(query.shape)).ravel() for row in np.eye(entries)]))

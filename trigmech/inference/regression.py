@@ -138,7 +138,9 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
         whole.append(values)
         naive.append(errors)
         halves.append([model.coefficients(half)[0] for half in imputations.halves(i)])
-    return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), level)
+    again = np.array([[model.coefficients(table)[0] for table in imputations.rehearsals(k)]
+                      for k in range(len(imputations.rehearsed))]).reshape(-1, 3, len(model.names))
+    return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), again, level)
 
 
 def check_formula(schema: Schema, formula: str, family: str) -> None:
@@ -281,14 +283,14 @@ def _check_response(family: str, y: Array) -> None:
 
 
 def _combined(imputations: Imputations, model: _Model, formula: str, whole: Array, halves: Array, naive: Array,
-              level: float) -> Regression:
+              again: Array, level: float) -> Regression:
     found, few = np.full((7, len(model.names)), np.nan), False
     for k in range(len(model.names)):
         there = np.isfinite(whole[:, k]) & np.isfinite(halves[:, :, k]).all(axis=1)
         few |= not bool(there.all())
         if there.sum() < 2:
             continue
-        each = imputations.combined(whole[there, k], halves[there][:, :, k], level)
+        each = imputations.combined(whole[there, k], halves[there][:, :, k], level, again[:, :, k])
         value, deviation = float(each.value), float(each.deviation)
         p = 2.0 * float(stdtr(there.sum() - 1, -abs(value) / deviation)) if deviation > 0.0 else math.nan
         # As one table of as many rows as the private one would have.

@@ -27,6 +27,8 @@ CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false", "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false", "allow_community_extensions": "false",
     "python_enable_replacements": "false", "max_memory": "2GB"}
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The answer to a question in SQL: a row for each group, an interval for each aggregate. Public.
@@ -141,11 +143,12 @@ def ask(imputations: Imputations, query: str, level: float = 0.95) -> Answer:
         for i in range(len(imputations)):
             _fill(connection, i, imputations.halves(i, used), used)
         whole, parts = _results(connection, question, imputations)
+        again = _rehearsed(connection, question, imputations, used)
     groups = list(dict.fromkeys(key for found in whole for key in found))
     if len(groups) > MOST_GROUPS:
         raise InputError(f"the query has more than {MOST_GROUPS:,} groups; group by something coarser, such as "
                          "age // 10")
-    return _answer(imputations, question, groups, whole, parts, level)
+    return _answer(imputations, question, groups, whole, parts, again, level)
 
 
 def check_query(schema: Schema, query: str) -> None:
@@ -178,10 +181,14 @@ def _database(schema: Schema) -> Iterator[Any]:
 def _fill(connection: Any, i: int, halves: tuple[dict[str, Any], dict[str, Any]], names: Sequence[str]) -> None:
     """Add the columns with these names of the halves of a table, as tables that only this module names."""
     for half, held in enumerate(halves):
-        connection.register("arrow", like("pyarrow", tuple(names), [held[name] for name in names]))
-        connection.execute(f"create table t{i}_{half} as select * from arrow")
-        connection.unregister("arrow")
+        _table(connection, f"t{i}_{half}", held, names)
     connection.execute(f"create view t{i} as select * from t{i}_0 union all select * from t{i}_1")
+
+
+def _table(connection: Any, own: str, held: dict[str, Any], names: Sequence[str]) -> None:
+    connection.register("arrow", like("pyarrow", tuple(names), [held[name] for name in names]))
+    connection.execute(f"create table {own} as select * from arrow")
+    connection.unregister("arrow")
 
 
 Found = dict[tuple[Any, ...], tuple[Any, ...]]
@@ -196,6 +203,19 @@ def _results(connection: Any, question: Question, imputations: Imputations) -> t
         whole.append(_found(connection, statements[0].replace(MARK, f"t{i}"), question))
         halves.append([_found(connection, statements[1].replace(MARK, f"t{i}_{half}"), question) for half in (0, 1)])
     return whole, halves
+
+
+def _rehearsed(connection: Any, question: Question, imputations: Imputations, names: Sequence[str]
+               ) -> list[list[Found]]:
+    """Return the values of each group of the tables of each rehearsal."""
+    found = []
+    # Another cursor, because a table cannot be registered beside an unfinished result.
+    statement = statement_of(connection.cursor(), question, imputations.n / max(imputations.rehearsed.shape[2], 1))
+    for k in range(len(imputations.rehearsed)):
+        for place, table in enumerate(imputations.rehearsals(k, names)):
+            _table(connection, f"r{k}_{place}", table, names)
+        found.append([_found(connection, statement.replace(MARK, f"r{k}_{place}"), question) for place in range(3)])
+    return found
 
 
 def _found(connection: Any, statement: str, question: Question) -> Found:
@@ -214,7 +234,7 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
 
 
 def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
-            halves: list[list[Found]], level: float) -> Answer:
+            halves: list[list[Found]], again: list[list[Found]], level: float) -> Answer:
     own = [(name, growing) for name, growing, key in zip(question.names, question.growing, question.keys, strict=True)
            if not key]
     held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, _ in own}
@@ -227,7 +247,8 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
             there = np.isfinite(values) & np.isfinite(parts).all(axis=1)
             tables[name][g] = there.sum()
             if there.sum() >= 2:
-                estimate = imputations.combined(values[there], parts[there], level)
+                rehearsed = [[_number(name, found.get(group), place, growing) for found in each] for each in again]
+                estimate = imputations.combined(values[there], parts[there], level, rehearsed)
                 for part, found in zip(held, (estimate.value, estimate.low, estimate.high, estimate.untold),
                                        strict=True):
                     held[part][name][g] = float(found)

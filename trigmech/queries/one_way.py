@@ -280,7 +280,11 @@ class Detail(Query):
 
     def evaluate(self, points: Array) -> Array:
         """Return indicators of the finer intervals."""
-        return np.eye(self.around.size)[self.around.codes(points)][:, self.inside]
+        return self.sparse(points).toarray()
+
+    def sparse(self, points: Array) -> csr_matrix:
+        """Return indicators of the finer intervals, zeros left out."""
+        return indicators(self.around.codes(points), self.around.size)[:, self.inside]
 
     def diameter(self, norm: str) -> float:
         """Two frequencies move at most."""
