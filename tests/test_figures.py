@@ -351,8 +351,8 @@ def test_up_to_twelve_categories_have_bars_and_beyond_the_rarest_are_together(mo
     own[[0, 5]] = own[[5, 0]]
     own, true, noise = own / own.sum(), true / k, np.full(k, 0.01)
     none = np.empty(0)
-    sides = [report_columns.ColumnShares(column, tuple(map(str, column.categories)), each, none, none, math.nan, math.nan)
-             for each in (own, true)]
+    sides = [report_columns.ColumnShares(column, tuple(map(str, column.categories)), each, none, none, math.nan,
+                                         math.nan) for each in (own, true)]
     noisy, kept = SimpleNamespace(named=own + 0.001, named_noise=noise), Kept()
     sections._column_picture("p", *sides, noisy, kept)
     alt, (labels, shares, other, released) = kept.drawn["p"]

@@ -130,7 +130,7 @@ def test_sums_have_independent_noise_of_the_stated_deviation(delta):
         np.testing.assert_allclose(sums @ measured.covariance @ sums.T, each.deviation**2 * np.eye(len(sums)),
                                    atol=1e-9 * each.deviation**2)
         assert len(sums) <= int(np.prod(each.query.shape))
-    assert {"Contrasts", "Products"} <= kinds if delta == 0.0 else {"Ranges", "Marginal"} <= kinds
+    assert {"Contrasts", "Products"} <= kinds if delta == 0.0 else {"PrefixSums", "Marginal"} <= kinds
 
 
 def test_smooth_functions_of_cells_tell_what_is_asked_most():

@@ -378,8 +378,8 @@ PRIVATE = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), tm.C
 @pytest.mark.parametrize(("schema", "mechanism", "delta", "passes"), [
     (SCHEMA, tm.TableMechanism(points=16), 1e-6, 4), (SCHEMA, tm.TableMechanism(points=16), 0.0, 3),
     (SCHEMA, FEW, 1e-6, 1), (PRIVATE, FEW, 1e-6, 4), (PRIVATE, tm.TableMechanism(points=16), 1e-6, 7)])
-def test_a_file_is_read_as_often_as_the_guide_says_and_passes_are_those_of_the_design(schema, mechanism, delta, passes, ending, tmp_path,
-                                                                 monkeypatch):
+def test_a_file_is_read_as_often_as_the_guide_says_and_passes_are_those_of_the_design(
+        schema, mechanism, delta, passes, ending, tmp_path, monkeypatch):
     path, read = tmp_path / f"people.{ending}", {"rows": 0, "count": 0}
     # All in one interval, so that there is something to look at closer.
     table = people().assign(age=33)
