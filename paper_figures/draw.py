@@ -24,7 +24,8 @@ LONG_AXIS = 500.0
 MEASURES = {"nist": ("k_marginal", "1000 − k-marginal score"), "aim": ("all_3way_l1", "mean L1 error, 3 columns"),
             "synmeter": ("w1_mean", "mean distance of columns"),
             "adult": ("tv2_mean", "mean total variation, 2 columns"),
-            "smooth": ("w1_4", "worst error of kernels, σ = 4")}
+            "smooth": ("w1_4", "worst error of kernels, σ = 4"),
+            "few": ("pairs", "mean total variation, 2 columns")}
 LEAST_BUDGETS = 3
 
 # Axis, label, title, and the sigma whose published points come nearest to the thesis's (it does not print it).

@@ -95,10 +95,10 @@ def test_the_check_notices_a_broken_promise(tmp_path):
 
 
 def test_pages_show_the_committed_table_and_comparison():
-    results, thesis = ((cells.HERE.parent / "docs" / name).read_text(encoding="utf-8")
-                       for name in ("results.md", "thesis.md"))
+    compared, thesis = ((cells.HERE.parent / "docs" / name).read_text(encoding="utf-8")
+                        for name in ("comparison.md", "thesis.md"))
     assert len(pages.worst(["table_3_3"], cells.RESULTS)) == 20
-    for stems, page in ((["w1"], results), (["w2", "w3"], results), (["table_3_3"], thesis)):
+    for stems, page in ((["w1"], compared), (["w2", "w3"], compared), (["table_3_3"], thesis)):
         assert "\n".join(pages.worst(stems, cells.RESULTS)) in page, "python -m experiments pages"
 
 

@@ -218,7 +218,8 @@ def _squared_bias(again: Array, shape: tuple[int, ...]) -> Array:
     if not again.size:
         return np.zeros(shape)
     found = 0.5 * (again[:, 1] + again[:, 2]) - again[:, 0]
-    return np.asarray(np.square(np.where(np.isfinite(found), found, 0.0)).mean(axis=0))
+    known = np.isfinite(found)
+    return np.asarray(np.square(np.where(known, found, 0.0)).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
 
 def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],
