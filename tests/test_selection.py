@@ -539,3 +539,10 @@ def test_cells_of_tails_share_the_variance_and_hold_rows():
             if enough == 1e-4:
                 assert len(held) > 10
                 assert held[:-1].max() < 3.0 / selection.TAIL_CELLS
+
+
+def test_a_table_that_is_what_lower_tables_say_is_shrunk_without_an_overflow():
+    # Its deviation has no part of lower order, or one far below floating point's squares.
+    for deviation in (np.zeros((3, 4, 5)), np.full((3, 4, 5), 1e-170)):
+        with np.errstate(all="raise", under="ignore"):
+            assert not shrunk_beside(deviation, 1.0).any()

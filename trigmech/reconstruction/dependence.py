@@ -12,6 +12,8 @@ Array = NDArray[np.float64]
 ROUNDS, SETTLED = 20, 0.05
 # Squares and fourth powers of larger numbers would overflow.
 LARGEST = 1e60
+# The least sum of squares: what is divided by it stays finite.
+FAINTEST = 1e-280
 # The least variance that a matrix of low rank leaves of the noise.
 LEAST_LEFT = 0.2
 # The prior of what it leaves of products of directions: the odds that all are 0; the smallest size and the number of
@@ -61,7 +63,7 @@ def shrunk_beside(deviation: Array, noise: float) -> Array:
     """
     lower = deviation - noise * centred(np.clip(deviation / noise, -LARGEST, LARGEST))
     freedom = deviation.size - math.prod(side - 1 for side in deviation.shape)
-    known = max(0.0, 1.0 - freedom / max(float(((lower / noise) ** 2).sum()), np.finfo(float).tiny))
+    known = max(0.0, 1.0 - freedom / max(float(((lower / noise) ** 2).sum()), FAINTEST))
     return shrunk_table(deviation, noise) + known * lower
 
 
