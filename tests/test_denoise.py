@@ -4,7 +4,7 @@ from scipy import stats
 
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.reconstruction.marginals import Marginals
+from trigmech.reconstruction.marginals import SmoothMarginals
 from trigmech.reconstruction.shrinkage import (
     FEWEST_COLUMNS,
     independent_means,
@@ -92,7 +92,7 @@ def test_bad_moments_are_refused(means, scales):
 # Sets of columns
 
 D = 12
-MARGINALS = Marginals.fit(np.random.default_rng(6).uniform(-0.4, 0.4, (2, D)), np.full((2, D), 0.05))
+MARGINALS = SmoothMarginals.fit(np.random.default_rng(6).uniform(-0.4, 0.4, (2, D)), np.full((2, D), 0.05))
 MEANS = MARGINALS.chebyshev_means(2)
 # Total degree 3 over at least two columns: pairs with three moments each, triples with one.
 INDEX = ChebyshevBasis.total_degree(D, 3).index

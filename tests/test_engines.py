@@ -21,7 +21,7 @@ import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.engines import choice, processes
 from trigmech.engines.processes import FileWorkers
-from trigmech.engines.question import Answer, Persons, Question, answered
+from trigmech.engines.question import Persons, PieceQuestion, PieceSums, answered
 from trigmech.engines.spark import joined
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
@@ -80,7 +80,7 @@ def test_processes_release_the_bits_of_one(whole, pattern, tmp_path):
 def test_sums_have_the_same_bits_from_1_7_and_300_pieces(whole):
     asked = FunctionSums(BASIS, covariance=True)
     exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(asked)
-    packed = Question(asked, SCHEMA, SCHEMA).packed()
+    packed = PieceQuestion(asked, SCHEMA, SCHEMA).packed()
     for pieces in (1, 7, 300):
         rows = -(-N // pieces)
         found = [answered(packed, lambda question, low=low, rows=rows: [whole.slice(low, rows)]).total
@@ -169,11 +169,11 @@ def test_what_fails_in_a_worker_quotes_no_row(two):
 
 
 def test_an_answer_shows_no_sums():
-    answer = answered(Question(Persons(), SCHEMA, SCHEMA).packed(), lambda question: [table(100)])
+    answer = answered(PieceQuestion(Persons(), SCHEMA, SCHEMA).packed(), lambda question: [table(100)])
     assert repr(answer) == "Answer(n=100, problem='', values hidden)"
     assert answer.total.n == 100
     with pytest.raises(InputError, match="it is so"):
-        _ = Answer(b"", 0, "it is so").total
+        _ = PieceSums(b"", 0, "it is so").total
 
 
 KILLED = """
@@ -324,7 +324,7 @@ def test_a_file_that_changes_while_it_is_measured_is_refused(two, pattern):
 
 
 def test_functions_that_cannot_be_sent_are_refused():
-    question = Question(FunctionSums(value for value in ()), SCHEMA, SCHEMA)
+    question = PieceQuestion(FunctionSums(value for value in ()), SCHEMA, SCHEMA)
     with pytest.raises(InputError, match=r"cannot be sent to other processes \(TypeError\)"):
         question.packed()
 
@@ -382,6 +382,6 @@ def test_the_command_line_takes_a_pattern_and_an_engine(pattern, tmp_path, monke
 def test_cells_of_a_piece_are_read_by_the_schema_that_was_given_first(monkeypatch):
     asked, first = [], tm.Schema.cube(1)
     monkeypatch.setattr(processes, "read", lambda *given: asked.append(given) or [])
-    piece, question = object(), Question(Persons(), SCHEMA, first)
+    piece, question = object(), PieceQuestion(Persons(), SCHEMA, first)
     assert list(processes._tables(piece, question)) == []
     assert asked == [(piece, first)]

@@ -26,7 +26,7 @@ import trigmech as tm
 from trigmech.engines import choice
 from trigmech.engines import dask as dask_module
 from trigmech.engines.dask import _as_told, _frame_of
-from trigmech.engines.question import Question
+from trigmech.engines.question import PieceQuestion
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -128,7 +128,7 @@ def test_a_person_counts_once_in_whatever_partitions_her_rows_are(address, tmp_p
 def test_a_person_s_rows_of_a_long_partition_are_summed_together(monkeypatch):
     monkeypatch.setattr(dask_module, "rows_at_once", lambda schema: 2)
     (whole, persons), asked = identified("int64"), FunctionSums(ChebyshevBasis.graded(1, 6))
-    found = dask_module.answer_of_frame(Question(asked, PERSONS, PERSONS).packed(), whole.to_pandas())
+    found = dask_module.answer_of_frame(PieceQuestion(asked, PERSONS, PERSONS).packed(), whole.to_pandas())
     exact = PrivateTable(whole, PERSONS).rows(PERSONS).sums(asked)
     np.testing.assert_array_equal(found.total.limbs, exact.limbs)
     assert found.n == exact.n == persons

@@ -34,7 +34,7 @@ from engine_tables import (
 
 import trigmech as tm
 from trigmech.engines import choice
-from trigmech.engines.question import Question
+from trigmech.engines.question import PieceQuestion
 from trigmech.engines.spark import SparkWorkers
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
@@ -127,7 +127,7 @@ def test_a_person_counts_once_in_whatever_partitions_her_rows_are(session, tmp_p
 def check_identifiers(kind, tmp_path):
     data, _ = identified(kind)
     files = in_files(tmp_path / kind, data.slice(0, 5), data.slice(5))
-    question = Question(FunctionSums(ChebyshevBasis.graded(1, 6)), PERSONS, PERSONS)
+    question = PieceQuestion(FunctionSums(ChebyshevBasis.graded(1, 6)), PERSONS, PERSONS)
     with contextlib.closing(SparkWorkers(ParquetFiles(files), PERSONS, None, None)) as workers:
         found = Total(question.asked.size)
         for answer in workers.answers(question):

@@ -20,7 +20,7 @@ from trigmech.evaluation.forecast import forecast
 from trigmech.evaluation.judgement import judged
 from trigmech.evaluation.measures import determined
 from trigmech.evaluation.sides import Coding
-from trigmech.evaluation.verdict import LIGHTS, LIMITS, Measure, load_limits, verdict_of, worst
+from trigmech.evaluation.verdict import LIGHTS, LIMITS, QualityMeasure, load_limits, verdict_of, worst
 from trigmech.report import page as report
 from trigmech.report.advised import advise, made_up
 from trigmech.report.comparison import compare
@@ -99,8 +99,8 @@ def test_nine_of_ten_lights_of_the_committed_results_are_right():
 
 
 def test_a_verdict_names_the_columns_that_are_not_good():
-    measures = [Measure("column_worst", "", "", 0.5, None, "poor", "b"),
-                Measure("pairs_mean", "", "", 1.0, None, "good")]
+    measures = [QualityMeasure("column_worst", "", "", 0.5, None, "poor", "b"),
+                QualityMeasure("pairs_mean", "", "", 1.0, None, "good")]
     lights = {"a": "good", "b": "poor", "c": "good", "d": "care"}
     assert verdict_of(measures, lights) == (
         "Good for 2 of 4 single columns and pairs of columns; with care for the column d; not for the column b.")

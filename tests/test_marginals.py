@@ -3,7 +3,7 @@ import pytest
 from scipy import optimize, special, stats
 
 from trigmech.errors import InputError
-from trigmech.reconstruction.marginals import NODES, Marginals, copula_correlation
+from trigmech.reconstruction.marginals import NODES, SmoothMarginals, copula_correlation
 
 FINE = np.cos((np.arange(100_000) + 0.5) * np.pi / 100_000)
 ANGLES = (np.arange(NODES) + 0.5) * np.pi / NODES
@@ -36,7 +36,7 @@ def moments_of(laws, p):
 
 def fitted(laws, p, scale):
     moments = moments_of(laws, p)
-    return moments, Marginals.fit(moments, np.full(moments.shape, scale))
+    return moments, SmoothMarginals.fit(moments, np.full(moments.shape, scale))
 
 
 # Fit
@@ -72,7 +72,7 @@ def test_the_fit_solves_the_dual_that_a_general_solver_does():
     rng = np.random.default_rng(1)
     p, d = 4, 5
     z, s = rng.uniform(-0.8, 0.8, (p, d)), rng.uniform(0.05, 0.5, (p, d))
-    q = Marginals.fit(z, s).probabilities
+    q = SmoothMarginals.fit(z, s).probabilities
     expected = np.array([dual_by_scipy(z[:, j], s[:, j]) for j in range(d)])
     np.testing.assert_allclose(q, expected, rtol=0, atol=1e-7)
     # The planted fault: variances 2 per cent too large.
@@ -80,7 +80,7 @@ def test_the_fit_solves_the_dual_that_a_general_solver_does():
 
 
 def test_impossible_moments_give_a_distribution_all_the_same():
-    marginals = Marginals.fit(np.array([[3.0, -1.2, 0.9], [-4.0, -1.0, -1.0]]), np.full((2, 3), 0.01))
+    marginals = SmoothMarginals.fit(np.array([[3.0, -1.2, 0.9], [-4.0, -1.0, -1.0]]), np.full((2, 3), 0.01))
     assert (marginals.probabilities >= 0.0).all()
     np.testing.assert_allclose(marginals.probabilities.sum(axis=1), 1.0, rtol=1e-12)
 
@@ -92,7 +92,7 @@ def test_impossible_moments_give_a_distribution_all_the_same():
 ])
 def test_bad_moments_are_refused(moments, scales):
     with pytest.raises(InputError):
-        Marginals.fit(moments, scales)
+        SmoothMarginals.fit(moments, scales)
 
 
 # Quantiles and clouds
@@ -128,7 +128,7 @@ def test_a_cloud_has_the_marginals(count, copula):
 def test_a_copula_has_the_rank_correlation_of_a_gaussian(r):
     d = 3
     moments = moments_of({name: SMOOTH[name] for name in ("uniform", "beta", "two humps")}, 4)
-    marginals = Marginals.fit(moments, np.full((4, d), 0.01))
+    marginals = SmoothMarginals.fit(moments, np.full((4, d), 0.01))
     cloud = marginals.cloud(4096, np.random.default_rng(5), correlation(d, r))
     ranks = stats.spearmanr(cloud).statistic
     expected = 6.0 / np.pi * np.arcsin(r / 2.0)
@@ -143,7 +143,7 @@ def test_bad_clouds_are_refused(count, copula):
 
 # The copula's correlation
 
-FEW = Marginals.fit(moments_of({k: SMOOTH[k] for k in ("uniform", "beta", "two humps", "narrow")}, 4),
+FEW = SmoothMarginals.fit(moments_of({k: SMOOTH[k] for k in ("uniform", "beta", "two humps", "narrow")}, 4),
                     np.full((4, 4), 0.01))
 
 

@@ -16,7 +16,7 @@ import trigmech as tm
 from trigmech.evaluation import detector, judgement, measures, verdict
 from trigmech.evaluation.judgement import COMPARED_ROWS, judged
 from trigmech.evaluation.sides import MOST_VALUES, Coding
-from trigmech.evaluation.verdict import LIGHTS, LIMITS, Limit, Measure, lights_of_uses, verdict_of
+from trigmech.evaluation.verdict import LIGHTS, LIMITS, LightLimits, QualityMeasure, lights_of_uses, verdict_of
 from trigmech.inspection import categories, numbers
 from trigmech.inspection.findings import FEWEST
 from trigmech.report.against import judgement_of
@@ -234,11 +234,11 @@ def test_a_detector_tells_other_rows_and_not_the_same_ones():
 # The verdict
 
 def measure(name, light):
-    return Measure(name, "words", "definition", 0.0, None, light)
+    return QualityMeasure(name, "words", "definition", 0.0, None, light)
 
 
 def test_lights_follow_from_the_limits_and_from_fresh_rows():
-    errors, scores = Limit(0.1, 0.2, 0.0, ""), Limit(0.9, 0.8, 1.0, "")
+    errors, scores = LightLimits(0.1, 0.2, 0.0, ""), LightLimits(0.9, 0.8, 1.0, "")
     assert [errors.light(value) for value in (0.0, 0.1, 0.1001, 0.2, 0.21, -0.15)] == [
         "good", "good", "care", "care", "poor", "care"]
     assert [scores.light(value) for value in (1.0, 0.9, 0.85, 0.79)] == ["good", "good", "care", "poor"]

@@ -17,7 +17,7 @@ from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.privacy.budget import Budget
 from trigmech.reconstruction import pipeline
-from trigmech.reconstruction.marginals import Marginals
+from trigmech.reconstruction.marginals import SmoothMarginals
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.reconstruction.targets import MomentTargets
 from trigmech.schema.schema import Schema
@@ -271,8 +271,8 @@ def test_a_special_value_leaves_the_copula_to_the_other_columns(special, monkeyp
         X[:, 3] = rng.random(5000) < 0.3
         X[X[:, 3] == 1.0, 2] = 0.0
     design = plan_mixed(5000, domain, Budget(5.0, 1e-6), SecondMoments(3), degree=3, pair_degree=1)
-    asked, cloud = [], Marginals.cloud
-    monkeypatch.setattr(Marginals, "cloud", lambda self, count, rng, correlation=None: (
+    asked, cloud = [], SmoothMarginals.cloud
+    monkeypatch.setattr(SmoothMarginals, "cloud", lambda self, count, rng, correlation=None: (
         asked.append(correlation) or cloud(self, count, rng, correlation)))
     made = reconstruct(released(X, design.features, 0.003, domain), 400, np.random.default_rng(2), iterations=4)
     assert made.dependent

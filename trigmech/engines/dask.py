@@ -10,7 +10,7 @@ import numpy as np
 from dask.delayed import delayed
 
 from trigmech.engines.processes import answer_of_file
-from trigmech.engines.question import Answer, Question, answered
+from trigmech.engines.question import PieceQuestion, PieceSums, answered
 from trigmech.errors import InputError, TrigmechError, WorkerError
 from trigmech.measurement.persons import free_name, hashes, plain, read_by
 from trigmech.schema.column import CATEGORIES
@@ -68,7 +68,7 @@ class DaskWorkers:
         """Refuse what needs the cells themselves."""
         raise InputError(NO_CATEGORIES)
 
-    def answers(self, question: Question) -> Iterator[Answer]:
+    def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each piece; Dask repeats those of workers that end, and returns each once."""
         packed = question.packed()
         futures = _row_free(lambda: self._begun(packed, question))
@@ -90,7 +90,7 @@ class DaskWorkers:
                 with suppress(Exception):
                     cluster.close()
 
-    def _begun(self, packed: bytes, question: Question) -> list[Any]:
+    def _begun(self, packed: bytes, question: PieceQuestion) -> list[Any]:
         if isinstance(self._table, ParquetFiles):
             return self._client.map(answer_of_file, [packed] * len(self._table.pieces), self._table.pieces, pure=False)
         frame = self._table[question.columns]
@@ -191,9 +191,9 @@ def _frame_of(files: ParquetFiles, columns: ColumnsOfFile) -> Any:
                            meta=empty.to_pandas(types_mapper=pandas.ArrowDtype))
 
 
-def answer_of_frame(packed: bytes, frame: Any) -> Answer:
+def answer_of_frame(packed: bytes, frame: Any) -> PieceSums:
     """Return the answer of a partition, a dataframe of pandas."""
-    def tables(question: Question) -> Iterable[Any]:
+    def tables(question: PieceQuestion) -> Iterable[Any]:
         rows = rows_at_once(question.schema) if question.schema.person is None else max(len(frame), 1)
         return (frame.iloc[low : low + rows] for low in range(0, len(frame), rows))
 

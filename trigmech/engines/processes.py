@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from trigmech import _parallel
-from trigmech.engines.question import Answer, Question, answered
+from trigmech.engines.question import PieceQuestion, PieceSums, answered
 from trigmech.errors import InputError, WorkerError
 from trigmech.measurement.persons import Buckets, read_by
 from trigmech.schema.schema import Schema
@@ -54,7 +54,7 @@ class FileWorkers:
         """Yield the table as it is."""
         return self._files.chunks(schema) if self._buckets is None else self._buckets.tables()
 
-    def answers(self, question: Question) -> Iterator[Answer]:
+    def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice.
 
         Raises
@@ -102,14 +102,14 @@ class FileWorkers:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def _in_memory(self, question: Question) -> Iterable[Any]:
+    def _in_memory(self, question: PieceQuestion) -> Iterable[Any]:
         return () if self._buckets is None else self._buckets.tables()
 
-    def _begun(self, packed: bytes, waiting: dict[int, Piece]) -> dict[Future[Answer], int]:
+    def _begun(self, packed: bytes, waiting: dict[int, Piece]) -> dict[Future[PieceSums], int]:
         if self._pool is None:
             workers = min(self._workers, len(waiting))
             self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin)
-        futures: dict[Future[Answer], int] = {}
+        futures: dict[Future[PieceSums], int] = {}
         with _without_main():
             for place, piece in waiting.items():
                 try:
@@ -119,12 +119,12 @@ class FileWorkers:
         return futures
 
 
-def answer_of_file(packed: bytes, piece: Piece) -> Answer:
+def answer_of_file(packed: bytes, piece: Piece) -> PieceSums:
     """Return the answer of a piece, or of a bucket, of a file that this process can read."""
     return answered(packed, lambda question: _tables(piece, question))
 
 
-def _tables(piece: Piece, question: Question) -> Iterable[Any]:
+def _tables(piece: Piece, question: PieceQuestion) -> Iterable[Any]:
     if question.schema.person is None:
         return read(piece, question.first)
     import pyarrow.parquet as pq

@@ -32,7 +32,7 @@ class Persons:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class PieceQuestion:
     """The question to each piece; public.
 
     Parameters
@@ -77,7 +77,7 @@ class Question:
                              ) from None
 
 
-class Answer(NamedTuple):
+class PieceSums(NamedTuple):
     """The sums of a piece; **private**.
 
     Attributes
@@ -118,7 +118,7 @@ class Answer(NamedTuple):
         return total
 
 
-def answered(packed: bytes, tables: Callable[[Question], Iterable[Any]]) -> Answer:
+def answered(packed: bytes, tables: Callable[[PieceQuestion], Iterable[Any]]) -> PieceSums:
     """Return the answer to a packed question.
 
     Parameters
@@ -128,17 +128,17 @@ def answered(packed: bytes, tables: Callable[[Question], Iterable[Any]]) -> Answ
         Returns the piece in tables that each have all rows of their persons.
     """
     try:
-        question: Question = pickle.loads(packed)
+        question: PieceQuestion = pickle.loads(packed)
         total = Total(question.asked.size)
         for table in tables(question):
             chunk = chunk_of(table, question.schema, question.raw)
             # Mapped once, for all statistics.
             question.asked.add(chunk if question.raw else chunk.mapped(), total)
-        return Answer(total.limbs.astype("<i8").tobytes(), total.n)
+        return PieceSums(total.limbs.astype("<i8").tobytes(), total.n)
     except TrigmechError as error:
-        return Answer(b"", 0, str(error))
+        return PieceSums(b"", 0, str(error))
     except MemoryError:
-        return Answer(b"", 0, "a worker did not have enough memory for a piece of the table: use fewer workers, or "
+        return PieceSums(b"", 0, "a worker did not have enough memory for a piece of the table: use fewer workers, or "
                              "smaller row groups or partitions", True)
     except Exception as error:
-        return Answer(b"", 0, f"a worker failed on a piece of the table ({type(error).__name__})", True)
+        return PieceSums(b"", 0, f"a worker failed on a piece of the table ({type(error).__name__})", True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from trigmech.engines.question import Answer, Question, answered
+from trigmech.engines.question import PieceQuestion, PieceSums, answered
 from trigmech.errors import InputError, TrigmechError, WorkerError
 from trigmech.measurement.persons import free_name, hashes, read_by
 from trigmech.schema.schema import Schema
@@ -77,12 +77,12 @@ class SparkWorkers:
         """Refuse what needs the cells themselves."""
         raise InputError(NO_CATEGORIES)
 
-    def answers(self, question: Question) -> Iterator[Answer]:
+    def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each partition; Spark repeats those of tasks that end, and returns each once."""
         for table in self._tables:
             yield from self._answers(table, question)
 
-    def _answers(self, table: Any, question: Question) -> Iterator[Answer]:
+    def _answers(self, table: Any, question: PieceQuestion) -> Iterator[PieceSums]:
         frame = _selected(table, question.columns)
         by = None
         if question.schema.person is not None:
@@ -95,7 +95,7 @@ class SparkWorkers:
             frame = frame.repartition(by).sortWithinPartitions(by)
         answers = frame.mapInArrow(partial(answer_of_batches, question.packed(), by), ANSWER)
         for limbs, n, problem, failed in _row_free(answers.collect):
-            yield Answer(bytes(limbs), n, problem, failed)
+            yield PieceSums(bytes(limbs), n, problem, failed)
 
     def close(self) -> None:
         """End the session that was made for this table."""
@@ -165,7 +165,7 @@ def answer_of_batches(packed: bytes, by: str | None, batches: Iterable[Any]) -> 
     import pyarrow as pa
 
     found = answered(packed, lambda question: joined(batches, rows_at_once(question.schema), by))
-    yield pa.RecordBatch.from_pydict({name: [value] for name, value in zip(Answer._fields, found, strict=True)})
+    yield pa.RecordBatch.from_pydict({name: [value] for name, value in zip(PieceSums._fields, found, strict=True)})
 
 
 def joined(batches: Iterable[Any], rows: int, by: str | None) -> Iterator[Any]:

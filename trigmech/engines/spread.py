@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trigmech.engines.question import Answer, Persons, Question
+from trigmech.engines.question import Persons, PieceQuestion, PieceSums
 from trigmech.errors import InputError
 from trigmech.measurement.persons import chunk_of
 from trigmech.measurement.rows import PrivateRows, Progress
@@ -21,7 +21,7 @@ class Workers(Protocol):
     def n(self, schema: Schema) -> int | None:
         """Return the number of persons, if it can be had without asking each piece."""
 
-    def answers(self, question: Question) -> Iterable[Answer]:
+    def answers(self, question: PieceQuestion) -> Iterable[PieceSums]:
         """Yield the answer of each piece, once, in any order."""
 
     def tables(self, schema: Schema) -> Iterable[Any]:
@@ -50,7 +50,7 @@ class SpreadTable:
         self._complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
         n = None if checking else workers.n(schema)
         if n is None:
-            n = self.sums(Question(Persons(), self._complete, schema, raw=not checking)).n
+            n = self.sums(PieceQuestion(Persons(), self._complete, schema, raw=not checking)).n
         self.n = n
         if n < least:
             whose = "rows" if schema.person is None else "persons"
@@ -75,7 +75,7 @@ class SpreadTable:
         complete, first = (schema, schema) if found else (self._complete, self._schema)
         return _SpreadRows(self.n, complete.domain, _nowhere, self, complete, first, False)
 
-    def sums(self, question: Question, n: int = 0) -> Total:
+    def sums(self, question: PieceQuestion, n: int = 0) -> Total:
         """Return the sums over all pieces, of so many persons if that is known; private."""
         total = Total(question.asked.size)
         if n and question.schema.person is not None:
@@ -99,7 +99,7 @@ class _SpreadRows(PrivateRows):
 
     def sums(self, asked: Statistic) -> Total:
         """Return the sums of a statistic over the persons, computed by the workers; private."""
-        total = self.table.sums(Question(asked, self.schema, self.first, self.raw), self.n)
+        total = self.table.sums(PieceQuestion(asked, self.schema, self.first, self.raw), self.n)
         self.check(total)
         return total
 

@@ -21,7 +21,7 @@ from trigmech.errors import InputError
 from trigmech.evaluation.features import USUAL, Causes, causes_of, hidden
 from trigmech.evaluation.judgement import compared_rows
 from trigmech.evaluation.sides import Coding
-from trigmech.evaluation.verdict import LIMITS, Light, Limit, Measure, verdict_of, worst
+from trigmech.evaluation.verdict import LIMITS, Light, LightLimits, QualityMeasure, verdict_of, worst
 from trigmech.measurement.released import Release
 from trigmech.schema.schema import Schema
 
@@ -121,7 +121,7 @@ class Forecast:
     group_noise: float
     group_error: float
     regression_loss: float
-    limits: Mapping[str, Limit]
+    limits: Mapping[str, LightLimits]
 
     def lights_of_columns(self) -> dict[str, Light]:
         """Return each column's light."""
@@ -134,7 +134,7 @@ class Forecast:
             found[each.name] = worst((found[each.name], each.light))
         return found
 
-    def measures(self) -> list[Measure]:
+    def measures(self) -> list[QualityMeasure]:
         """Return the expected values of those measures that a release tells of, with their lights."""
         found = []
         for name, worst_name, errors in (("columns_mean", "column_worst", self.columns),
@@ -152,11 +152,12 @@ class Forecast:
                 found.append(self._measure(name, error, None, margin=MARGINS[kind]))
         return found
 
-    def _measure(self, name: str, error: float, fresh: float | None, about: str = "", margin: float = 1.0) -> Measure:
+    def _measure(self, name: str, error: float, fresh: float | None, about: str = "",
+                 margin: float = 1.0) -> QualityMeasure:
         limit = self.limits[name]
         sign = -1.0 if limit.best else 1.0
         value, usual = limit.best + sign * error, None if fresh is None else limit.best + sign * fresh
-        return Measure(name, name.replace("_", " "), "expected", value, usual,
+        return QualityMeasure(name, name.replace("_", " "), "expected", value, usual,
                        limit.light(limit.best + sign * margin * error, usual), about)
 
     def sentences(self, n: int) -> list[str]:
@@ -195,7 +196,7 @@ class Forecast:
                 "limits": {name: asdict(limit) for name, limit in self.limits.items()}}
 
 
-def forecast(release: Release, schema: Schema, points: Array, limits: Mapping[str, Limit] = LIMITS) -> Forecast:
+def forecast(release: Release, schema: Schema, points: Array, limits: Mapping[str, LightLimits] = LIMITS) -> Forecast:
     """Return the errors that a release is expected to have.
 
     Parameters
@@ -229,7 +230,7 @@ def forecast(release: Release, schema: Schema, points: Array, limits: Mapping[st
     return _forecast(causes, schema.names, release.n, limits)
 
 
-def _forecast(causes: Causes, names: Sequence[str], n: int, limits: Mapping[str, Limit]) -> Forecast:
+def _forecast(causes: Causes, names: Sequence[str], n: int, limits: Mapping[str, LightLimits]) -> Forecast:
     weights = np.where(causes.numeric[:, None], OF_NUMBERS, OF_CATEGORIES)
     errors = np.minimum((causes.columns * weights).sum(axis=1), 1.0)
     columns = _expected("column", [(name,) for name in names], errors, causes.columns[:, -1], limits["column_worst"])
@@ -271,7 +272,7 @@ def _hidden_in_groups(causes: Causes, part: float) -> float:
 
 
 def _expected(kind: str, names: Sequence[tuple[str, ...]], errors: Array, fresh: Array,
-              limit: Limit, unseen: Array | None = None) -> tuple[ExpectedError, ...]:
+              limit: LightLimits, unseen: Array | None = None) -> tuple[ExpectedError, ...]:
     low, high = BARS[kind]
     most = 2.0 if kind == "correlation" else 1.0
     # By the score of a table, or by the error of a correlation, whose best value is 0.

@@ -21,7 +21,7 @@ from trigmech.evaluation.measures import (
     regression_losses,
 )
 from trigmech.evaluation.sides import Coding, Side
-from trigmech.evaluation.verdict import LIMITS, Light, Limit, Measure, lights_of_uses, verdict_of, worst
+from trigmech.evaluation.verdict import LIMITS, Light, LightLimits, QualityMeasure, lights_of_uses, verdict_of, worst
 from trigmech.schema.schema import Schema
 
 # Among so many rows of either table a share has a standard error of 0.16 percentage points at most, far below every
@@ -43,7 +43,7 @@ class Judgement:
 
     Parameters
     ----------
-    measures : tuple of Measure
+    measures : tuple of QualityMeasure
         About ten; those that make no sense for a table, such as correlations without numbers, are left out.
     details : dict
         More figures, by name: of each column, of each pair, of further measures.
@@ -51,12 +51,12 @@ class Judgement:
         How many rows there are, and how many were compared.
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[QualityMeasure, ...]
     details: dict[str, Any]
     rows: dict[str, int]
-    limits: Mapping[str, Limit] = field(default_factory=lambda: LIMITS)
+    limits: Mapping[str, LightLimits] = field(default_factory=lambda: LIMITS)
 
-    def by(self, limits: Mapping[str, Limit]) -> "Judgement":
+    def by(self, limits: Mapping[str, LightLimits]) -> "Judgement":
         """Return the same measures with the lights of other limits."""
         return replace(self, limits=limits, measures=tuple(
             replace(each, light=_light(limits[each.name], each.name, each.value, each.fresh))
@@ -150,7 +150,7 @@ def judged(schema: Schema, true: Mapping[str, Any], made: Mapping[str, Any], n: 
     both = coding.side(true), coding.side(made)
     fresh = both[0].rows(rng.integers(0, len(both[0].values), len(both[1].values)))
     steps = (_columns, _pairs, _correlations, _groups, _regressions, _detector, _copies)
-    measures: list[Measure] = []
+    measures: list[QualityMeasure] = []
     details: dict[str, Any] = {}
     for done, step in enumerate(steps):
         say(f"comparing {step.__name__.strip('_')}", done, len(steps))
@@ -161,18 +161,19 @@ def judged(schema: Schema, true: Mapping[str, Any], made: Mapping[str, Any], n: 
     return Judgement(tuple(measures), details, rows)
 
 
-def _measure(name: str, words: str, definition: str, value: float, fresh: float | None, about: str = "") -> Measure:
-    return Measure(name, words, definition, value, fresh, _light(LIMITS[name], name, value, fresh), about)
+def _measure(name: str, words: str, definition: str, value: float, fresh: float | None,
+             about: str = "") -> QualityMeasure:
+    return QualityMeasure(name, words, definition, value, fresh, _light(LIMITS[name], name, value, fresh), about)
 
 
-def _light(limit: Limit, name: str, value: float, fresh: float | None) -> Light:
+def _light(limit: LightLimits, name: str, value: float, fresh: float | None) -> Light:
     if name == "copies":
         # What chance makes equal does not count.
         return limit.light(max(value - (fresh or 0.0), 0.0))
     return limit.light(value, fresh)
 
 
-def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
+def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     scores, best = column_scores(coding, true, made), column_scores(coding, true, fresh)
     names = [column.name for column in coding.columns]
     details["columns"] = dict(zip(names, scores.tolist(), strict=True))
@@ -193,7 +194,7 @@ def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Detai
     return found
 
 
-def _pairs(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
+def _pairs(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     if len(coding.columns) < 2:
         return []
     scores, best = pair_scores(coding, true, made), pair_scores(coding, true, fresh)
@@ -209,7 +210,8 @@ def _pairs(coding: Coding, true: Side, made: Side, fresh: Side, details: Details
                      float(scores[worst]), float(best[worst]), names[worst])]
 
 
-def _correlations(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
+def _correlations(coding: Coding, true: Side, made: Side, fresh: Side, details: Details,
+                  rng: Any) -> list[QualityMeasure]:
     errors, pairs = correlation_differences(coding, true, made)
     if not len(errors):
         return []
@@ -228,7 +230,7 @@ def _correlations(coding: Coding, true: Side, made: Side, fresh: Side, details: 
                      float(errors[worst]), float(usual[worst]), names[worst])]
 
 
-def _groups(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
+def _groups(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     errors = group_differences(coding, true, made)
     if not len(errors):
         return []
@@ -241,7 +243,8 @@ def _groups(coding: Coding, true: Side, made: Side, fresh: Side, details: Detail
                      float(np.quantile(usual, MOST_GROUPS)))]
 
 
-def _regressions(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
+def _regressions(coding: Coding, true: Side, made: Side, fresh: Side, details: Details,
+                 rng: Any) -> list[QualityMeasure]:
     if len(coding.columns) < 2 or len(true.values) < 4:
         return []
     own, synthetic = regression_losses(coding, true, made, rng)
@@ -257,7 +260,7 @@ def _regressions(coding: Coding, true: Side, made: Side, fresh: Side, details: D
                      f"worst: {names[int(np.nanargmax(losses))]}")]
 
 
-def _detector(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
+def _detector(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     if min(len(true.values), len(made.values)) < FEWEST_FOR_DETECTOR:
         return []
     boosted, linear, count = detector_aucs(coding, true, made, rng)
@@ -268,7 +271,7 @@ def _detector(coding: Coding, true: Side, made: Side, fresh: Side, details: Deta
                      "(Lopez-Paz and Oquab 2017), boosting", boosted, None)]
 
 
-def _copies(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
+def _copies(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     copied, usual = copied_shares(true, made)
     details["NewRowSynthesis"] = 1.0 - copied
     return [_measure("copies", "part of synthetic rows that equal a true row", "1 - NewRowSynthesis, tolerance 0",

@@ -17,7 +17,7 @@ FRESH_FACTOR = 1.5
 
 
 @dataclass(frozen=True)
-class Limit:
+class LightLimits:
     """Up to where a measure is good, up to where it is to be used with care, its best value, and why."""
 
     good: float
@@ -36,20 +36,24 @@ class Limit:
 
 # The name of each measure in JSON, with its limits. By Cohen (1988), "Statistical power analysis", 0.1 and 0.3 are a
 # small and a medium correlation, 0.2 and 0.5 such differences of means, 0.02 and 0.13 such R².
-LIMITS: dict[str, Limit] = {
-    "columns_mean": Limit(0.95, 0.9, 1.0, "shares of rows are off by 5 (10) percentage points at most, on average"),
-    "column_worst": Limit(0.9, 0.8, 1.0, "no share of rows is off by more than 10 (20) percentage points"),
-    "missing_worst": Limit(0.98, 0.95, 1.0, "no part of missing values is off by more than 2 (5) percentage points"),
-    "pairs_mean": Limit(0.9, 0.8, 1.0, "shares of rows by two columns are off by 10 (20) percentage points at most"),
-    "pair_worst": Limit(0.8, 0.6, 1.0, "twice the limits of the mean pair"),
-    "correlations_mean": Limit(0.05, 0.1, 0.0, "half a small correlation, and a small one (Cohen 1988)"),
-    "correlation_worst": Limit(0.1, 0.3, 0.0, "a small and a medium correlation (Cohen 1988)"),
-    "groups_mean": Limit(0.1, 0.2, 0.0, "a negligible difference of means (Austin 2009), and a small one (Cohen 1988)"),
-    "groups_worst": Limit(0.2, 0.5, 0.0, "a small and a medium difference of means (Cohen 1988)"),
-    "regression_loss": Limit(0.02, 0.13, 0.0, "a small and a medium R² (Cohen 1988)"),
-    "detector": Limit(0.7, 0.9, 0.5, "from 0.7 on a classifier is acceptable, from 0.9 on outstanding (Hosmer, "
+LIMITS: dict[str, LightLimits] = {
+    "columns_mean": LightLimits(0.95, 0.9, 1.0,
+                                "shares of rows are off by 5 (10) percentage points at most, on average"),
+    "column_worst": LightLimits(0.9, 0.8, 1.0, "no share of rows is off by more than 10 (20) percentage points"),
+    "missing_worst": LightLimits(0.98, 0.95, 1.0,
+                                 "no part of missing values is off by more than 2 (5) percentage points"),
+    "pairs_mean": LightLimits(0.9, 0.8, 1.0,
+                              "shares of rows by two columns are off by 10 (20) percentage points at most"),
+    "pair_worst": LightLimits(0.8, 0.6, 1.0, "twice the limits of the mean pair"),
+    "correlations_mean": LightLimits(0.05, 0.1, 0.0, "half a small correlation, and a small one (Cohen 1988)"),
+    "correlation_worst": LightLimits(0.1, 0.3, 0.0, "a small and a medium correlation (Cohen 1988)"),
+    "groups_mean": LightLimits(0.1, 0.2, 0.0,
+                               "a negligible difference of means (Austin 2009), and a small one (Cohen 1988)"),
+    "groups_worst": LightLimits(0.2, 0.5, 0.0, "a small and a medium difference of means (Cohen 1988)"),
+    "regression_loss": LightLimits(0.02, 0.13, 0.0, "a small and a medium R² (Cohen 1988)"),
+    "detector": LightLimits(0.7, 0.9, 0.5, "from 0.7 on a classifier is acceptable, from 0.9 on outstanding (Hosmer, "
                                      "Lemeshow and Sturdivant 2013, Applied logistic regression)"),
-    "copies": Limit(0.01, 0.05, 0.0, "1 (5) in 100 synthetic rows more than chance makes equal to true ones"),
+    "copies": LightLimits(0.01, 0.05, 0.0, "1 (5) in 100 synthetic rows more than chance makes equal to true ones"),
 }
 # The uses of a table: the measures that decide, and those that lower a use to care at most.
 USES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -64,7 +68,7 @@ MORE_COPIES = ("More synthetic rows equal true rows than chance explains: look w
                "nothing")
 
 
-def load_limits(path: str | Path) -> dict[str, Limit]:
+def load_limits(path: str | Path) -> dict[str, LightLimits]:
     """Return the limits of a TOML file; a measure that the file does not name keeps its limits of :data:`LIMITS`.
 
     Each table of the file has the name of a measure, with ``good``, ``care`` or both, such as ``[pair_worst]`` and
@@ -87,7 +91,7 @@ def load_limits(path: str | Path) -> dict[str, Limit]:
     return LIMITS | {name: _limit(name, own) for name, own in given.items()}
 
 
-def _limit(name: str, own: Any) -> Limit:
+def _limit(name: str, own: Any) -> LightLimits:
     if name not in LIMITS:
         raise InputError(f"limits: there is no measure {shown(name)}; the measures are {', '.join(LIMITS)}")
     if not isinstance(own, dict) or set(own) - {"good", "care"}:
@@ -108,7 +112,7 @@ def worst(lights: Sequence[Light]) -> Light:
 
 
 @dataclass(frozen=True)
-class Measure:
+class QualityMeasure:
     """One measure of a release against its table; private.
 
     Parameters
@@ -137,7 +141,7 @@ class Measure:
     about: str = ""
 
 
-def lights_of_uses(measures: Sequence[Measure]) -> dict[str, Light]:
+def lights_of_uses(measures: Sequence[QualityMeasure]) -> dict[str, Light]:
     """Return the light of each use, of those for which there is a measure."""
     found: dict[str, Light] = {}
     lights = {measure.name: measure.light for measure in measures}
@@ -149,7 +153,7 @@ def lights_of_uses(measures: Sequence[Measure]) -> dict[str, Light]:
     return found
 
 
-def verdict_of(measures: Sequence[Measure], columns: Mapping[str, Light] | None = None) -> str:
+def verdict_of(measures: Sequence[QualityMeasure], columns: Mapping[str, Light] | None = None) -> str:
     """Return in one line the uses for which a table is good, those that need care, and those it is not fit for.
 
     If ``columns`` have different lights, the line names those that are not good instead of judging all by the worst.

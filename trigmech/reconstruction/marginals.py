@@ -17,7 +17,7 @@ _TOLERANCE = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
-class Marginals:
+class SmoothMarginals:
     """One distribution on [-1, 1] for each of d columns, by its probabilities on 512 cells of equal angle.
 
     Parameters
@@ -29,7 +29,7 @@ class Marginals:
     probabilities: Array
 
     @classmethod
-    def fit(cls, moments: Array, scales: Array) -> "Marginals":
+    def fit(cls, moments: Array, scales: Array) -> "SmoothMarginals":
         """Return the distributions of maximum entropy that agree with noisy moments.
 
         For each column, q minimises KL(q, uniform on [-1, 1]) + 1/2 sum_a ((E_q T_a - z_a) / s_a)^2. So a moment with
@@ -140,7 +140,8 @@ class Marginals:
         return self.quantiles(levels)
 
 
-def copula_correlation(marginals: Marginals, products: Array, scales: Array, threshold: float = 3.0) -> Array | None:
+def copula_correlation(marginals: SmoothMarginals, products: Array, scales: Array,
+                       threshold: float = 3.0) -> Array | None:
     """Return the correlation matrix of a Gaussian copula, from released means (d, d) of x_i x_j that pass a noise test.
 
     A covariance counts only if it exceeds ``threshold`` standard deviations (``scales``) of its noise. The diagonals

@@ -14,7 +14,7 @@ from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.l1_cube import fit_cube
-from trigmech.reconstruction.marginals import Marginals, copula_correlation
+from trigmech.reconstruction.marginals import SmoothMarginals, copula_correlation
 from trigmech.reconstruction.particles import Angles, descend, draw, reweight
 from trigmech.reconstruction.positions import Positions, objective_of, points_of, positions_of
 from trigmech.reconstruction.result import Reconstruction
@@ -121,7 +121,7 @@ def _rows(release: Release, targets: MomentTargets, correlation: Array | None, c
     return again.points, again.status, moved.iterations + again.iterations
 
 
-def _start(numbers: tuple[int, ...], positions: list[Positions], marginals: Marginals | None,
+def _start(numbers: tuple[int, ...], positions: list[Positions], marginals: SmoothMarginals | None,
            correlation: Array | None, count: int, rng: np.random.Generator) -> Codes:
     """Return rows of independent columns; a copula can join the numbers."""
     rows = independent_rows([column.masses for column in positions], count, rng)
@@ -134,8 +134,8 @@ def _start(numbers: tuple[int, ...], positions: list[Positions], marginals: Marg
     return rows
 
 
-def _weighted(release: Release, targets: MomentTargets, marginals: Marginals, correlation: Array | None, fit: Method,
-              weigh: bool, rng: np.random.Generator) -> tuple[Array, Array, str, int]:
+def _weighted(release: Release, targets: MomentTargets, marginals: SmoothMarginals, correlation: Array | None,
+              fit: Method, weigh: bool, rng: np.random.Generator) -> tuple[Array, Array, str, int]:
     """Return points with weights: atoms, or a cloud. With a copula, it joins the columns of half of the cloud."""
     proposals = marginals.cloud(CLOUD, rng)
     if correlation is not None:

@@ -38,7 +38,7 @@ LARGEST, LOWEST = 1e60, -30.0
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class TableEstimate:
     """An estimate of a noisy table: its entries, their deviations (a, b), and whether most cells count as empty."""
 
     table: Array
@@ -46,7 +46,7 @@ class Estimate:
     sparse: bool
 
 
-def estimated(table: Array, expected: Array, noise: float) -> Estimate:
+def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
     """Return the better estimate of a noisy table (a, b), which is predicted to be ``expected``.
 
     ``noise`` is the standard deviation in each entry, above 0.
@@ -55,7 +55,7 @@ def estimated(table: Array, expected: Array, noise: float) -> Estimate:
         return expected + shrunk_table(values - expected, noise)
 
     made = low_rank(table)
-    dense = Estimate(made, np.full(table.shape, noise), False)
+    dense = TableEstimate(made, np.full(table.shape, noise), False)
     if table.size < LEAST_CELLS or not np.abs(table).max() < LARGEST * noise:
         return dense
     weights = _weights(table.ravel() / noise)
@@ -73,7 +73,7 @@ def estimated(table: Array, expected: Array, noise: float) -> Estimate:
     there = there.reshape(table.shape)
     found = np.where(there > 0.5, few, 0.0)
     total, own = float(table.sum()), float(found.sum())
-    return Estimate(found * (total / own) if min(total, own) > 0.0 else found,
+    return TableEstimate(found * (total / own) if min(total, own) > 0.0 else found,
                     noise * np.maximum(np.sqrt(there), FIRMEST), True)
 
 

@@ -19,7 +19,7 @@ from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
-from trigmech.reconstruction.sparse import Estimate, estimated, with_margins
+from trigmech.reconstruction.sparse import TableEstimate, estimated, with_margins
 
 Array = NDArray[np.float64]
 
@@ -206,7 +206,7 @@ class Pair:
     sparse: bool = False
 
     @classmethod
-    def of(cls, measured: Measurement[Marginal], known: Estimate) -> "Pair":
+    def of(cls, measured: Measurement[Marginal], known: TableEstimate) -> "Pair":
         """Return the target of a measured table of two columns."""
         (j, h), (down, across) = measured.query.columns, measured.query.maps
         return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
@@ -251,7 +251,7 @@ class Targets:
                 self.dependent |= bool((known.table != expected).any())
                 self.pairs.append(Pair.of(each, known))
                 continue
-            self.pairs.append(Pair.of(each, Estimate(table, np.full(table.shape, each.deviation), False)))
+            self.pairs.append(Pair.of(each, TableEstimate(table, np.full(table.shape, each.deviation), False)))
         self.release = replace(release, columns=tuple(self._with_margins(j, column)
                                                       for j, column in enumerate(release.columns)))
         if measured is None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from trigmech.domain import OneHotGroup
 from trigmech.functions.index import FunctionIndex
-from trigmech.reconstruction.marginals import Marginals
+from trigmech.reconstruction.marginals import SmoothMarginals
 from trigmech.reconstruction.shrinkage import (
     independent_means,
     moments_of_columns,
@@ -34,7 +34,7 @@ class MomentTargets:
     are of the functions, with how far they may be from the truth, and what is expected under independent columns.
     """
 
-    marginals: Marginals | None
+    marginals: SmoothMarginals | None
     frequencies: tuple[Array, ...]
     columns: Array
     means: Array
@@ -61,7 +61,7 @@ class MomentTargets:
             rest = 1.0 - special[numbers]
             # A number whose column holds a special value is 0 there.
             offset = np.outer(at_zero[: len(alone)], special[numbers])
-            marginals = Marginals.fit((alone - offset) / rest, of_alone / rest)
+            marginals = SmoothMarginals.fit((alone - offset) / rest, of_alone / rest)
             columns[:, numbers] = rest * marginals.chebyshev_means(degree) + np.outer(at_zero, special[numbers])
         expected, joint = independent_means(index.degrees, columns), index.joint
         released = cls(marginals, frequencies, columns, means, deviations, expected)

@@ -15,7 +15,7 @@ from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.features import USUAL
 from trigmech.evaluation.forecast import Forecast, forecast
-from trigmech.evaluation.verdict import LIMITS, Limit
+from trigmech.evaluation.verdict import LIMITS, LightLimits
 from trigmech.functions.partition import columns_of
 from trigmech.mechanisms.rehearsal import rehearsed_release
 from trigmech.mechanisms.table import TableMechanism
@@ -23,7 +23,7 @@ from trigmech.privacy.budget import Budget
 from trigmech.report.expected import Outlook, outlook_of
 from trigmech.report.figures import number, percent
 from trigmech.report.statement import Table
-from trigmech.report.tabled import Part, Tabled
+from trigmech.report.tabled import Section, Tabled
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import design
 
@@ -49,7 +49,7 @@ class Step:
 
 
 def advise(schema: Schema, rows: int, *, target: str | None = None, delta: float | None = None,
-           epsilons: Sequence[float] = EPSILONS, limits: Mapping[str, Limit] = LIMITS,
+           epsilons: Sequence[float] = EPSILONS, limits: Mapping[str, LightLimits] = LIMITS,
            progress: Callable[[str, int, int], Any] | None = None) -> Tabled:
     """Return what each epsilon would buy, before any budget is spent: expected errors, lights, and what could be seen.
 
@@ -64,7 +64,7 @@ def advise(schema: Schema, rows: int, *, target: str | None = None, delta: float
     delta : float, optional
         Default: the largest power of ten that is at most 1 / (10 rows).
     epsilons : sequence of float, optional
-    limits : mapping of str to Limit, optional
+    limits : mapping of str to LightLimits, optional
     progress : callable, optional
         Called with the name of a step, the finished amount and the total.
 
@@ -143,7 +143,7 @@ def made_up(domain: Domain, rows: int) -> Array:
 
 
 def _step(schema: Schema, rows: int, budget: Budget, target: str | None, points: Array,
-          limits: Mapping[str, Limit]) -> Step:
+          limits: Mapping[str, LightLimits]) -> Step:
     planned = design(rows, schema, budget, TableMechanism(target=target))
     release = replace(rehearsed_release(planned, points, np.random.default_rng(SEED)), n=rows)
     expected = forecast(release, schema, points, limits)
@@ -188,23 +188,23 @@ def _sentences(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, flo
 
 
 def _parts(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, float | None],
-           limits: Mapping[str, Limit]) -> list[Part]:
+           limits: Mapping[str, LightLimits]) -> list[Section]:
     epsilons = [f"ε = {number(step.epsilon)}" for step in steps]
     good = [_epsilon(smallest[name]) for name in schema.names]
     columns = [(name, good[j], *(percent(step.expected.columns[j].error) for step in steps))
                for j, name in enumerate(schema.names)]
-    found = [Part("Over epsilon", _overall(steps), "Means over all columns and pairs, and how many are good.",
+    found = [Section("Over epsilon", _overall(steps), "Means over all columns and pairs, and how many are good.",
                   _picture(steps, limits)),
-             Part("Columns", Table("Shares of rows are expected to be off by", ("Column", "Good from ε", *epsilons),
+             Section("Columns", Table("Shares of rows are expected to be off by", ("Column", "Good from ε", *epsilons),
                                    columns)),
-             Part("In their own units", _units(steps, epsilons),
+             Section("In their own units", _units(steps, epsilons),
                   "The standard deviation of the noise; in 1 case of 20 the error is twice as large. Points are "
                   "percentage points.")]
     if steps[0].expected.pairs:
-        found.append(Part("Pairs of columns", _pairs(steps, epsilons, smallest),
+        found.append(Section("Pairs of columns", _pairs(steps, epsilons, smallest),
                           "Shares of rows are expected to be off by the first number, the correlation by the second."))
     if not math.isnan(steps[0].correlation) or steps[0].expected.pairs:
-        found.append(Part("What could be seen at all", Table(
+        found.append(Section("What could be seen at all", Table(
             "The smallest effect that a 95 % interval would tell from 0 in 80 of 100 cases",
             ("ε", "Correlation of two numbers", "Difference of means between halves of the rows, standard deviations"),
             [(number(step.epsilon), _effect(step.correlation, 1.0), _effect(step.difference, 10.0))
@@ -260,7 +260,7 @@ def _pairs(steps: Sequence[Step], epsilons: Sequence[str], smallest: Mapping[str
     return Table("Expected errors of pairs", ("Pair", "Good from ε", *epsilons), rows)
 
 
-def _picture(steps: Sequence[Step], limits: Mapping[str, Limit]) -> dict[str, Any] | None:
+def _picture(steps: Sequence[Step], limits: Mapping[str, LightLimits]) -> dict[str, Any] | None:
     if len(steps) < 2:
         return None
     from trigmech._optional import need

@@ -8,19 +8,20 @@ import numpy as np
 from trigmech.errors import InputError
 from trigmech.evaluation.forecast import Forecast
 from trigmech.evaluation.judgement import Judgement
-from trigmech.evaluation.verdict import LIGHTS, LIMITS, Light, Limit, worst
+from trigmech.evaluation.verdict import LIGHTS, LIMITS, Light, LightLimits, worst
 from trigmech.report.against import judged_rows, rows_of
 from trigmech.report.figures import number, percent
 from trigmech.report.lead import forecast_of
 from trigmech.report.statement import Table, upward
-from trigmech.report.tabled import Part, Tabled
+from trigmech.report.tabled import Section, Tabled
 from trigmech.results import Synthesis
 
 MOST_PAIRS = 150
 Sides = Sequence[tuple[str, Forecast | None, Judgement | None]]
 
 
-def compare(releases: Mapping[str, Synthesis], against: Any = None, limits: Mapping[str, Limit] = LIMITS) -> Tabled:
+def compare(releases: Mapping[str, Synthesis], against: Any = None,
+            limits: Mapping[str, LightLimits] = LIMITS) -> Tabled:
     """Return releases beside each other: guarantees, lights, and errors of each column and each pair.
 
     Parameters
@@ -30,7 +31,7 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None, limits: Mapp
         column in common.
     against : dataframe, array_like (n, d), dict of columns, or list of the d columns, optional, private
         The true table of all of them; the result is then NOT PRIVATE.
-    limits : mapping of str to Limit, optional
+    limits : mapping of str to LightLimits, optional
 
     Returns
     -------
@@ -67,12 +68,12 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None, limits: Mapp
             said.append(f"{name}, expected: {expected.sentences(releases[name].release.n)[0]}")
     pairs = [f"{a} and {b}" for place, a in enumerate(common) for b in common[place + 1 :]]
     shown, left = _worst(pairs, sides)
-    parts = [Part("Guarantees", _guarantees(releases)),
-             Part("Columns", _lights("A light for each column", "Column", common, sides, False)),
-             *([Part("Pairs of columns", _lights("A light for each pair of columns", "Pair", shown, sides, True),
+    parts = [Section("Guarantees", _guarantees(releases)),
+             Section("Columns", _lights("A light for each column", "Column", common, sides, False)),
+             *([Section("Pairs of columns", _lights("A light for each pair of columns", "Pair", shown, sides, True),
                      f"{left} further pairs, with better lights, are left out." if left else "")] if shown else [])]
     if against is not None:
-        parts.insert(1, Part("Measures", _measures(sides)))
+        parts.insert(1, Section("Measures", _measures(sides)))
     facts = {name: {"n": releases[name].release.n, "ledger": releases[name].ledger.to_dict(),
                     "expected": None if expected is None else expected.to_dict(),
                     "measured": None if judged is None else judged.to_dict()} for name, expected, judged in sides}

@@ -6,7 +6,7 @@ from typing import Any
 
 from trigmech.evaluation.forecast import ExpectedError, Forecast, forecast
 from trigmech.evaluation.judgement import Judgement
-from trigmech.evaluation.verdict import LIGHTS, LIMITS, Limit
+from trigmech.evaluation.verdict import LIGHTS, LIMITS, LightLimits
 from trigmech.report.figures import number, percent
 from trigmech.report.statement import NO_TABLE, Table
 from trigmech.results import Synthesis
@@ -22,7 +22,7 @@ MARGINS_SAID = (
 MOST_PAIRS = 150
 
 
-def forecast_of(synthesis: Synthesis, limits: Mapping[str, Limit] = LIMITS) -> Forecast | None:
+def forecast_of(synthesis: Synthesis, limits: Mapping[str, LightLimits] = LIMITS) -> Forecast | None:
     """Return the errors that a release is expected to have; None for releases of moments."""
     if not synthesis.release.columns:
         return None

@@ -11,7 +11,7 @@ from trigmech._optional import need
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.judgement import COMPARED_ROWS, Judgement
 from trigmech.evaluation.membership import FEWEST, attacked
-from trigmech.evaluation.verdict import LIMITS, Limit
+from trigmech.evaluation.verdict import LIMITS, LightLimits
 from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
 from trigmech.report.account import account_of
@@ -27,7 +27,7 @@ TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against it
 
 
 def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
-          seed: int = 0, progress: Progress | None = None, limits: Mapping[str, Limit] = LIMITS,
+          seed: int = 0, progress: Progress | None = None, limits: Mapping[str, LightLimits] = LIMITS,
           held_out: Any = None) -> Path:
     """Write a self-contained HTML page about a release: what it is good for, its results, and its guarantee.
 
@@ -46,7 +46,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
 
     progress : callable, optional
         Called with the name of a step, the finished amount and the total (0: not known).
-    limits : mapping of str to Limit, optional
+    limits : mapping of str to LightLimits, optional
         The limits of the lights; see :func:`trigmech.evaluation.verdict.load_limits`.
     held_out : dataframe, array_like (k, d), dict of columns, or list of the d columns, optional, private
         With ``against``: rows of other people of the same population, who are not in the table, at least 20. The page
@@ -99,7 +99,7 @@ def is_page(path: Path) -> bool:
         return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
-def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, limits: Mapping[str, Limit],
+def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, limits: Mapping[str, LightLimits],
           say: Progress, held_out: Any = None) -> str:
     say("reading the release", 0, 0)
     ledger, schema, account = synthesis.ledger, synthesis.schema, account_of(synthesis)

@@ -15,7 +15,7 @@ FOOTER = "Written by trigmech; the same arguments give the same page."
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Section:
     """One part of a result: a title, a table, a sentence about it, and a figure as its bytes' place on the page."""
 
     title: str
@@ -32,7 +32,7 @@ class Tabled:
     ----------
     title : str
     sentences : tuple of str
-    parts : tuple of Part
+    parts : tuple of Section
     facts : dict
         The same, and more, as plain data.
     private : bool
@@ -41,7 +41,7 @@ class Tabled:
 
     title: str
     sentences: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Section, ...]
     facts: dict[str, Any] = field(default_factory=dict)
     private: bool = False
 
