@@ -35,7 +35,7 @@ Judged = tuple[Values, Mask]
 
 def check(table: Any, schema: Schema, *, file: Mapping[str, Any] | None = None,
           progress: Progress | None = None) -> Findings:
-    """Return everything in a table for which a release would be refused, or that its holder should know before it.
+    """Return everything in a table that a release would refuse, or that its holder should know before a release.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ class LedgerFile:
 
     @property
     def remaining(self) -> NextCharge:
-        """The largest cost of the next release, for each kind of noise. Costs do not add up, so it is no difference."""
+        """The largest cost of the next release, for each kind of noise. It is not budget minus total."""
         return ledger_audit.remaining(self._state())
 
     def charge(self, run: str, charges: Sequence[Charge], simulated: bool,

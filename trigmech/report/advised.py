@@ -51,7 +51,7 @@ class Step:
 def advise(schema: Schema, rows: int, *, target: str | None = None, delta: float | None = None,
            epsilons: Sequence[float] = EPSILONS, limits: Mapping[str, LightLimits] = LIMITS,
            progress: Callable[[str, int, int], Any] | None = None) -> Tabled:
-    """Return what each epsilon would buy, before any budget is spent: expected errors, lights, and what could be seen.
+    """Return for each epsilon the expected errors, the lights and the smallest visible effects; spends no budget.
 
     Parameters
     ----------
