@@ -320,8 +320,8 @@ def test_real_noise_is_charged_to_the_ledger_before_it_is_drawn(truth, tmp_path,
 
 
 @pytest.mark.parametrize(("changed", "said"), [
-    ({"table": table(1_999)}, "2,000 rows, and the table has 1,999"),
-    ({"table": table(2_001)}, "2,000 rows, and the table has 2,001"),
+    ({"table": table(1_999)}, "2,000 rows, but the table has 1,999"),
+    ({"table": table(2_001)}, "2,000 rows, but the table has 2,001"),
     ({"table": table(2_000).drop(columns="age")}, "'age'"),
     ({"table": table(2_000).assign(region="east")}, "region"),
     ({"table": table(2_000).assign(age=np.nan)}, "age"),
@@ -380,7 +380,7 @@ def test_each_person_counts_once_however_many_rows_she_has():
     np.testing.assert_allclose(exact(release, again), exact(release, frame), atol=1e-9)
     found = tm.accept(release, again, CRITERIA, tm.Budget(2.0), np.random.default_rng(0))
     assert found.n == 2_000
-    with pytest.raises(tm.InputError, match="2,000 persons, and the table has 1,999"):
+    with pytest.raises(tm.InputError, match="2,000 persons, but the table has 1,999"):
         tm.accept(release, frame.iloc[1:], CRITERIA, tm.Budget(2.0), np.random.default_rng(0))
 
 
@@ -503,7 +503,7 @@ def test_a_dry_run_needs_no_table_and_charges_nothing(run, tmp_path):
     status, out, _ = run("--criteria", "criteria.toml", "--epsilon", "0.5", "--dry-run", "--ledger", "ledger.json")
     assert status == 0
     assert "would spend (0.5, 0)" in out
-    assert "would be accepted as surely" in out
+    assert "would be accepted with this confidence" in out
     assert (tmp_path / "ledger.json").read_bytes() == before
 
 

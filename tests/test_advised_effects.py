@@ -13,7 +13,7 @@ from trigmech.report.advised import _effect
 def test_correlations_and_differences_of_means_have_a_column_each():
     schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1)])
     found = tm.advise(schema, 2_000, epsilons=[0.3, 3.0])
-    (part,) = [part for part in found.parts if part.title == "What could be seen at all"]
+    (part,) = [part for part in found.parts if part.title == "The smallest effects that could be seen"]
     facts = found.facts["epsilons"]
     assert [list(row[1:]) for row in part.table.rows] == [
         [_effect(each["smallest_correlation"], 1.0), _effect(each["smallest_difference"], 10.0)] for each in facts]

@@ -386,7 +386,7 @@ def test_a_file_of_imputations_is_made_once_and_answers_alike(run, tmp_path):
     assert [each["coefficient"] for each in found["coefficients"]] == ["Intercept", "age"]
     status, _, err = run(*asked, "--table")
     assert status == 3
-    assert "of the population" in err
+    assert "are for the population" in err
 
 
 def test_a_question_to_saved_imputations_loads_no_mechanism(made, tmp_path):
@@ -420,7 +420,7 @@ def test_imputations_of_another_release_are_refused(run, made):
     made.imputations(2).save("table")
     status, _, err = run("ask", "clinic.tm", "select avg(pay) from release", "--imputations", "others")
     assert status == 3
-    assert "are not of this release" in err
+    assert "were not made from this release" in err
     # A file of imputations is no release.
     status, _, err = run("ask", "others", "select avg(pay) from release", "--imputations", "table")
     assert status == 3

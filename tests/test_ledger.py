@@ -248,7 +248,7 @@ def test_claims_of_other_tools_are_recorded_counted_and_told_as_claims(tmp_path)
 def test_the_ledger_of_a_run_tells_claims_as_claims():
     ledger = Ledger(Budget(1.0, 1e-6))
     ledger.charge(Charge.claimed("mean", Budget(0.4, 1e-7), "tool"), laplace(0.5))
-    assert "not proved here: the rest is as true as they are" in str(ledger)
+    assert "not proved here: the rest is true only if they are" in str(ledger)
     assert 0.89 < ledger.proved_epsilon <= 0.9
     with pytest.raises(BudgetError, match="would bring epsilon to inf"):
         ledger.charge(Charge.claimed("mean", Budget(0.01, 1e-6), "tool"))

@@ -343,7 +343,7 @@ def test_a_ledger_that_was_made_or_removed_without_an_answer_is_looked_for(serve
     assert made.removed_if_unused()
     assert not LedgerFile.exists(address)
     breaking(before=False, restart=False)
-    with pytest.raises(InputError, match="whether it succeeded: `trigmech ledger show` tells") as refused:
+    with pytest.raises(InputError, match="whether it succeeded: `trigmech ledger show` shows it") as refused:
         LedgerFile.create(address, Budget(1.0), timeout=0.3)
     server.start()
     assert (LedgerFile.exists(address), isinstance(refused.value, UncertainChargeError)) == (True, False)

@@ -30,10 +30,10 @@ def test_a_planted_leak_is_found_and_a_release_shows_none(tmp_path):
     found = attacked(leaking, members, others, np.random.default_rng(0))
     assert found.low > 0.5
     assert "look for a leak" in found.words
-    assert "does not tell" in clean.words
+    assert "does not distinguish" in clean.words
     assert "0." not in repr(found)
     text = page.write(made, tmp_path / "a.html", people(600, 1), held_out=people(500, 2)).read_text(encoding="utf-8")
-    assert "does not tell rows of the table from rows of other people" in " ".join(text.split())
+    assert "does not distinguish rows of the table from rows of other people" in " ".join(text.split())
 
 
 def test_the_auc_counts_pairs_and_ties_by_half():

@@ -929,7 +929,7 @@ UNFIT = {
     "products of fewer than no column": (TABLE, query("products", at(2, -7)), "the scores of all columns"),
     "products of a column with itself": (TABLE, query("products", lambda old: [*old[:3], old[4], *old[4:]]),
                                          "different"),
-    "products of no column": (TABLE, query("products", at(4, 7)), "pairs of columns that there are"),
+    "products of no column": (TABLE, query("products", at(4, 7)), "pairs of columns that exist"),
     "products of fewer than the first column": (TABLE, query("products", at(3, -1)), "pairs of columns"),
     "products of a pair twice": (TABLE, query("products", lambda old: [*old[:5], *old[3:5], *old[7:]]), "different"),
     "products of columns in another order": (TABLE, query("products", lambda old: at(3 + 2 * old[1], 1)(old)),
@@ -1037,7 +1037,7 @@ UNFIT_BEFORE = {
     "cells of one column with gaps": (OLDER, array("release.dependence.maps", entry(99)), "without gaps"),
     "cells of one of three columns with gaps": (OLDER, array("release.selected.maps", entry(99)), "without gaps"),
     "a table of a column with itself": (OLDER, array("release.dependence.tables", lambda old: old * 0), "different"),
-    "a table of no column": (OLDER, array("release.dependence.tables", lambda old: old + 1), "columns that there are"),
+    "a table of no column": (OLDER, array("release.dependence.tables", lambda old: old + 1), "columns that exist"),
     "one table of a column with itself": (OLDER, array("release.dependence.tables", lambda old: np.concatenate(
         [[old[0, [0, 0]]], old[1:]])), "different sets of 2 columns"),
     "one table of two columns in descending order": (OLDER, array(

@@ -50,8 +50,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         The name of a column that models will predict from the others: ``TableMechanism(target=target)``.
     ledger : path, address or LedgerFile, optional
         The data set's ledger; every ``fit`` is charged there, and refused if it would exceed the total. Without it
-        nothing adds up the budgets of several fits: a search over options by repeated fits of one table spends each
-        time.
+        the budgets of several fits are not added up: a search over options that fits one table again and again
+        spends a budget each time.
     random_state : int, RandomState, Generator or None
         None, the default, for a private release. Any other value makes a repeatable *simulation*, which is not private.
 
@@ -197,22 +197,23 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def score(self, X: Any, y: Any = None) -> float:
         """Return how near the synthetic distribution's answers are to a table's: NOT PRIVATE, for public or test data.
 
-        The score is computed from the rows of X as they are and no budget covers it: of a private table it must not be
-        published, nor may anything that was chosen by it, such as the best option of a ``GridSearchCV``. Each ``fit``
-        of such a search spends its own budget, and the guarantee of the refitted estimator is of its last fit alone.
+        The score is computed from the exact rows of X, and no budget covers it. If the table is private, do not publish
+        the score or anything that was chosen by it, such as the best option of a ``GridSearchCV``. Each ``fit`` of
+        such a search spends its own budget, and the guarantee of the refitted estimator is for its last fit alone.
 
         Parameters
         ----------
         X : dataframe or array_like (n, d), private
-            Rows that were best not fitted.
+            Rows of any table; it is better to give rows that were not fitted.
         y : ignored
             There for searches.
 
         Returns
         -------
         float, private
-            Minus the mean of the largest absolute errors: of each part of the default workload of kernels and second
-            moments of the columns that are numbers, and of each other column the total variation of its frequencies.
+            Minus the mean of several errors. For columns of numbers, these are the largest absolute errors of each part
+            of the default workload of kernels and second moments. For each other column, it is the total variation of
+            its frequencies.
             A number of at most 0; higher is better.
 
         Raises

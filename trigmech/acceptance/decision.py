@@ -197,8 +197,8 @@ def accept(release: Synthesis, table: Any, criteria: Sequence[Criterion] | str |
     with opened(table, release.schema, progress) as private:
         if private.n != release.n:
             whose = "rows" if release.schema.person is None else "persons"
-            raise InputError(f"the release is of {release.n:,} {whose}, and the table has {private.n:,}; give the "
-                             "table that was released")
+            raise InputError(f"the release was made from {release.n:,} {whose}, but the table has {private.n:,}; give "
+                             "the table that was released")
         rows = private.rows(release.schema)
         found = session.release(rows, Measured((Round(planned, charge),)), release.schema.domain)
     logger.info("measured %d criteria", len(asked))
@@ -244,8 +244,9 @@ def _decided(asked: Sequence[Criterion], measured: Sequence[Measurement[Any]], c
 def _said(each: Verdict) -> str:
     limit = f"limit {each.criterion.limit:g}, confidence {each.criterion.confidence:g}"
     if each.value is None:
-        beyond = (f"a distance of at most {each.surely_met:.3g} would be accepted as surely" if each.surely_met > 0.0
-                  else "even a perfect release would be accepted less surely")
+        beyond = (f"a distance of at most {each.surely_met:.3g} would be accepted with this confidence"
+                  if each.surely_met > 0.0
+                  else "even a perfect release would be accepted with a lower probability")
         return (f"  {each.criterion.words}: noise {each.deviation:.3g}, margin {each.margin:.3g} ({limit}); {beyond}")
     return (f"  {'met' if each.met else 'NOT MET'}: {each.criterion.words} is {each.value:.4f}, with noise of standard "
             f"deviation {each.deviation:.3g}; needed: at most {each.criterion.limit - each.margin:.4f} ({limit})")

@@ -94,10 +94,10 @@ def _imputed(saved: Path, path: Path | None, count: int, population: bool | None
 
         held = tm.Imputations.load(path)
         if facts_of(saved) != (held.schema, held.n):
-            raise InputError(f"the imputations in {str(path)!r} are not of this release; name another file")
+            raise InputError(f"the imputations in {str(path)!r} were not made from this release; name another file")
         if population is not None and population != held.population:
             whose = "population" if held.population else "table"
-            raise InputError(f"the imputations in {str(path)!r} are of the {whose}; name another file for the other "
+            raise InputError(f"the imputations in {str(path)!r} are for the {whose}; name another file for the other "
                              "intervals")
         return held
     made = tm.load(saved)

@@ -312,7 +312,7 @@ def evaluate(
     limits: Limits = None,
     as_json: Json = False,
 ) -> None:
-    """Judge a release against the table it was made from: a verdict, then ten measures. NOT PRIVATE: do not publish it.
+    """Judge a release against the table it was made from: a verdict, then its measures. NOT PRIVATE: do not publish it.
 
     --json also has the figures of each column and pair, and the errors of queries, which take longer.
 

@@ -20,8 +20,8 @@ NOT_VALID = ("standard errors that are computed on one synthetic table are not v
              "of the release; use `trigmech ask`, `trigmech fit` or `trigmech sample --imputations 20`")
 PAGE = """# {m} imputed tables
 
-These {m} tables are made of one differentially private release. Each is the private table of {n:,} {counted} as it may
-be, given what was released. No row belongs to a person, and nobody needs a permission to read them.
+These {m} tables are made from one differentially private release. Each table agrees with the release, so the private
+table of {n:,} {counted} could be like it. No row belongs to a person, and nobody needs a permission to read the tables.
 
 **Standard errors that are computed on one of the tables alone are not valid.** They leave out the noise of the release.
 Compute the statistic on every table, and combine the {m} results.

@@ -11,9 +11,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from trigmech.evaluation.judgement import Judgement
 
-HOW_TO_READ = ("Scores: 1 is equal. Errors and losses: 0 is equal. Detector: 0.5 sees no difference. Fresh: the same "
-               "figure of true rows that are drawn again; for copies, the part of true rows that equal another one. A "
-               "light is good up to the first limit, or where fresh rows do no better, and care up to the second one.")
+HOW_TO_READ = ("Scores: 1 means equal. Errors and losses: 0 means equal. Detector: 0.5 means that it sees no "
+               "difference. Fresh: the same figure for true rows that are drawn again; for copies, the share of true "
+               "rows that equal another true row. A light is good up to the first limit, and also if the error is at "
+               "most 1.5 times that of fresh rows; it is care up to the second limit.")
 
 
 def tell_judgement(found: Judgement) -> None:

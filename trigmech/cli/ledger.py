@@ -23,7 +23,7 @@ def create(
     delta: Annotated[float, typer.Option(help="Delta of all releases together, at least 0, far below 1 / rows.")] = 0.0,
     data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
     reserve_delta: Annotated[float, typer.Option(
-        help="The part of delta for releases of other tools, see 'trigmech ledger add'.")] = 0.0,
+        help="The part of delta for claims of other tools ('trigmech ledger add') and for private categories.")] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Make a ledger with the budget that all releases of one data set share.

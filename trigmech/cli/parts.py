@@ -30,8 +30,8 @@ from trigmech.privacy.budget import BOUNDS_SHARE
 part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
     "Release one table that is kept in several places: exact sums of its parts, added and released together.\n\n"
     "Run `part design` once, `part measure` where the rows are, and `part release` where the sums are added. A part is "
-    "as PRIVATE as its table; designs and releases are public. `part share` replaces `part measure` and adds a share "
-    "of the noise."))
+    "as confidential as its table; designs and releases are public. `part share` replaces `part measure` and adds a "
+    "share of the noise."))
 
 DesignFile = Annotated[Path, typer.Option("--design", help="The design, from 'part design' or 'part release'.")]
 HowWritten = Annotated[Path | None, typer.Option("--schema", help="The design's schema file, whose table [file] says "
@@ -75,14 +75,14 @@ def make_design(
 @grouped
 def measure(
     data: TableData,
-    out: Annotated[Path, typer.Option(help="Where the part is written, such as north.part. PRIVATE.")],
+    out: Annotated[Path, typer.Option(help="Where the part is written, such as north.part. It is NOT PRIVATE.")],
     design: DesignFile,
     written: Written,
     measured_by: Engine,
     schema: HowWritten = None,
     as_json: Json = False,
 ) -> None:
-    """Write the exact sums over a file's rows that a design asks for next. They are as PRIVATE as the file.
+    """Write the exact sums over a file's rows that a design asks for next. They are as confidential as the file.
 
     All rows of a person must be in one part.
 
@@ -107,7 +107,7 @@ def measure(
 def share(
     data: Data,
     written: Written,
-    out: Annotated[Path, typer.Option(help="Where the share is written, such as north.share. One share is PRIVATE.")],
+    out: Annotated[Path, typer.Option(help="Where the share is written, such as north.share. It is NOT PRIVATE.")],
     design: DesignFile,
     party: Annotated[int, typer.Option(min=1, help="The number of this party, from 1; different for each party.")],
     parties: Annotated[int, typer.Option(min=1, help="The exact number of shares that will be released together.")],
@@ -138,10 +138,10 @@ def share(
 @part_app.command("add")
 def add(
     parts: Parts,
-    out: Annotated[Path, typer.Option(help="Where their sum is written. PRIVATE.")],
+    out: Annotated[Path, typer.Option(help="Where their sum is written. It is NOT PRIVATE.")],
     as_json: Json = False,
 ) -> None:
-    """Write the sum of parts, which is the part of all their persons. It is as PRIVATE as they are.
+    """Write the sum of parts, which is the part of all their persons. It is as confidential as they are.
 
     Example: `trigmech part add north.part south.part --out both.part`
     """

@@ -1,4 +1,4 @@
-"""NON-PRIVATE. A synthetic table judged against the true one: about ten measures, and a verdict in words."""
+"""NON-PRIVATE. A synthetic table judged against the true one: measures with lights, and a verdict in words."""
 
 import itertools
 import math
@@ -238,7 +238,7 @@ def _groups(coding: Coding, true: Side, made: Side, fresh: Side, details: Detail
     details["groups"] = {"means": len(errors), "worst": float(errors.max()), "median": float(np.median(errors))}
     return [_measure("groups_mean", "error of means in groups of 100 rows and more, in standard deviations, mean",
                      "standardised mean difference (Austin 2009)", float(errors.mean()), float(usual.mean())),
-            _measure("groups_worst", "error of means in groups, worst except 5 in 100",
+            _measure("groups_worst", "error of means in groups, 95 of 100 are smaller",
                      "standardised mean difference (Austin 2009)", float(np.quantile(errors, MOST_GROUPS)),
                      float(np.quantile(usual, MOST_GROUPS)))]
 

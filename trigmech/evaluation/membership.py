@@ -52,8 +52,8 @@ class Attack:
     def words(self) -> str:
         """How to read it, in one sentence."""
         said = "Rows of the table are nearer to synthetic rows than rows of other people are: look for a leak" if (
-            self.low > 0.5) else "This attack does not tell rows of the table from rows of other people"
-        return (f"{said}. AUC {self.auc:.3f}, 95 % interval {self.low:.3f} to {self.high:.3f}; 0.5 is guessing; "
+            self.low > 0.5) else "This attack does not distinguish rows of the table from rows of other people"
+        return (f"{said}. AUC {self.auc:.3f}, 95 % interval {self.low:.3f} to {self.high:.3f}; 0.5 means guessing; "
                 f"{self.members:,} rows of the table and {self.others:,} of other people were scored.")
 
 

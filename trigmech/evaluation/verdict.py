@@ -64,8 +64,8 @@ USES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "rows that pass for true ones": (("detector",), ()),
 }
 SINGLE, MOST_NAMED = "single columns", 6
-MORE_COPIES = ("More synthetic rows equal true rows than chance explains: look why, for a private release copies "
-               "nothing")
+MORE_COPIES = ("More synthetic rows equal true rows than chance explains: find the reason, because a private "
+               "release does not copy rows")
 
 
 def load_limits(path: str | Path) -> dict[str, LightLimits]:

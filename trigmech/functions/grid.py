@@ -66,7 +66,7 @@ class Grid:
         return np.ascontiguousarray(nodes(self.N)[np.stack(cells, axis=1)])
 
     def local_maxima(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which of the values (N^d,) at all points are no smaller than at the neighbours along each axis."""
+        """Return which of the values (N^d,) at all points are at least as large as at their neighbours on each axis."""
         cube = values.reshape((self.N,) * self.d)
         largest = np.ones(cube.shape, dtype=np.bool_)
         for axis in range(self.d):

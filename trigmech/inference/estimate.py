@@ -22,7 +22,7 @@ class Estimate:
     value, deviation, low, high : ndarray
         In the statistic's shape.
     untold : ndarray
-        The share of the variance, from 0 to 1, that is due to what no measured function tells; 0 where it is unknown.
+        The share of the variance, from 0 to 1, that comes from relations that were not measured; 0 if it is unknown.
     level : float
         The probability with which each interval holds the true value.
     population : bool

@@ -30,7 +30,7 @@ KIND = "trigmech imputations"
 
 @dataclass(frozen=True, eq=False)
 class Imputations:
-    """Tables as the private one, or its population, may be after the release.
+    """Tables that agree with the release: the private table, or another table from its population, could be like them.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class Imputations:
     points : ndarray (m, 2, rows / 2, D)
         The halves of each table, as points of the cube.
     white : float
-        The variance of a function of mean square 1 that the release does not tell, in the private table.
+        The variance that the release leaves open for a function of mean square 1, in the private table.
     population : bool
-        Whether the tables are as the population may be, of which the private table is a sample.
+        Whether the tables stand for the population from which the private table is a sample, or for that table.
     measured : tuple of tuples of str
         The columns of each table that the release measured, for notes on wide intervals.
     rehearsed : ndarray (r, 3, q, D)
@@ -191,8 +191,8 @@ class Imputations:
 
         Notes
         -----
-        What both fits of a rehearsal's table have too much in their mean is a bias of fits. It is not known well enough
-        to be subtracted, so the mean of its squares over the rehearsals is added to the variance.
+        The mean of both fits of a rehearsal's table, minus the value of the table, is a bias of fits. It is not known
+        well enough to be subtracted, so the mean of its squares over the rehearsals is added to the variance.
         The variance of the mean over m tables is B / m + max(B - R, 0) + N R white, and N R / n more for a population.
         B is the variance over the tables. R, a quarter of the mean square of the difference between a table's halves,
         is the part of it that the measured functions leave open: its rows N are as good as a sample there.

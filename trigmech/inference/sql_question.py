@@ -125,7 +125,7 @@ def _check_source(node: Tree) -> None:
         raise InputError("a query must not have WITH")
     if (source.get("type") != "BASE_TABLE" or str(source.get("table_name")).lower() != TABLE or any(
             source.get(part) for part in ("schema_name", "catalog_name", "column_name_alias", "sample", "at_clause"))):
-        raise InputError(f"a query must be of the one table {TABLE!r}: select ... from {TABLE}")
+        raise InputError(f"a query must use the table {TABLE!r} and no other: select ... from {TABLE}")
 
 
 def _expressions(part: Any) -> Iterator[Tree]:

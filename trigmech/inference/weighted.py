@@ -22,7 +22,7 @@ LEAST_PART = 0.3
 
 @dataclass(frozen=True, eq=False)
 class WeightedTable:
-    """Fitted rows, and the weights with which they have what was released as far as it is not noise. Public.
+    """Fitted rows with weights, which agree with the released numbers after their noise is reduced. Public.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class WeightedTable:
 
     Notes
     -----
-    Some weights are below 0. Methods that solve weighted equations, as regressions do, need not mind; those that draw
-    rows by weights cannot use them.
+    Some weights are below 0. This is no problem for methods that solve weighted equations, such as regressions.
+    Methods that draw rows by weights cannot use such weights.
     """
 
     schema: Schema

@@ -102,13 +102,13 @@ class CategoryLook:
                                                             else "")
             found.append(hint(column.name, "never occurs", len(never), (), (
                 f"{times(len(never), 'category', 'categories')} in no row: {names}"), (
-                "check their spelling; keep every category that is possible, for the list must not depend on the "
-                "table")))
+                "check their spelling; keep every category that is possible, because the list must not depend on "
+                "the table")))
         texts = [each if isinstance(each, str) else str(each) for each in categories if not isinstance(each, bool)]
         if column.kind == "categorical" and len(texts) >= MANY_NUMBERS and all(
                 is_whole_number(text) and str(int(text)) == text for text in map(str.strip, texts)):
             found.append(hint(column.name, "numbers", len(texts), (), f"all {len(texts)} categories are whole numbers",
-                              "if they are quantities and not codes, kind = \"integer\" with bounds serves better; if "
+                              "if they are quantities and not codes, kind = \"integer\" with bounds is better; if "
                               "they have an order, \"ordinal\""))
         return found
 

@@ -35,7 +35,7 @@ Judged = tuple[Values, Mask]
 
 def check(table: Any, schema: Schema, *, file: Mapping[str, Any] | None = None,
           progress: Progress | None = None) -> Findings:
-    """Return everything in a table for which a release would be refused, or that its holder should know before it.
+    """Return everything in a table that a release would refuse, or that its holder should know before a release.
 
     Parameters
     ----------
@@ -219,11 +219,11 @@ class Look:
                 found += look.findings()
         found += [Finding(None, "broken", "constraint", broken.count, broken.first, (
             f"{times(broken.count, 'row')} against the constraint {rule.text}"), (
-            "correct the rows or the constraint: synthetic rows keep it, so they cannot match the measured numbers "
-            "of these")) for rule, broken in self._rules if broken.count]
+            "correct the rows or the constraint: synthetic rows keep it, so they cannot match the numbers that are "
+            "measured on such rows")) for rule, broken in self._rules if broken.count]
         found += [Finding(name, "broken", "derived", broken.count, broken.first, (
             f"{times(broken.count, 'row')} in which it is not {formula}"), (
-            "correct the formula, or measure the column: in synthetic rows it is what the formula gives"))
+            "correct the formula, or measure the column: synthetic rows have the result of the formula"))
             for name, (broken, formula) in self._derived.items() if broken.count]
         ranks = {severity: rank for rank, severity in enumerate(MEANINGS)}
         return Findings(tuple(sorted(found, key=lambda each: ranks[each.severity])), self.rows, places)

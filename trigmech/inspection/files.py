@@ -78,8 +78,8 @@ def _other_encoding(file: LenientFile) -> list[Finding]:
         except InputError:
             continue
         if file.undecodable() is None:
-            return [fault("encoding", 1, f"the text is not in the given encoding, or not in UTF-8; below it is read as "
-                          f"{encoding}", f"look whether letters with accents are right then: "
+            return [fault("encoding", 1, f"the text is not in the given encoding, or not in UTF-8; this check reads it "
+                          f"as {encoding}", f"check that letters with accents are then right: "
                           f"{give('encoding', encoding)}", lines=(line,))]
     with suppress(InputError):
         file.begin(encoding=given)
@@ -97,7 +97,7 @@ def _other_delimiter(file: LenientFile, schema: Schema) -> list[Finding]:
     if counts[best] <= len(wanted.intersection(file.names)):
         return []
     file.begin(delimiter=best)
-    return [fault("delimiter", 1, f"{SEPARATORS[best]} separate the cells; below the file is read so",
+    return [fault("delimiter", 1, f"{SEPARATORS[best]} separate the cells; this check goes on with them",
                   give("delimiter", best))]
 
 
@@ -128,7 +128,8 @@ def ragged(file: LenientFile) -> list[Finding]:
         return []
     return [fault("cells", count, f"{times(count, 'row')} with another number of cells than the first row "
                   f"({len(file.names)})", "write quotes around cells that contain the delimiter, and look for quotes "
-                  "that are not closed; these rows are not looked at below", lines=file.lines_of_ragged(FIRST_LINES))]
+                  "that are not closed; the other findings leave these rows out",
+                  lines=file.lines_of_ragged(FIRST_LINES))]
 
 
 def places_of(file: LenientFile, schema: Schema) -> tuple[dict[str, int], list[Finding]]:
@@ -165,7 +166,7 @@ def absent(name: str, near: bool = False, whose: bool = False) -> Finding:
     what = "the column that identifies persons" if whose else "this column"
     if near:
         return fault("absent", 1, f"the table lacks {what}; a name differs only in capital letters, spaces or signs, "
-                     "and is read for it below", "write the name alike in the table and in the schema", name)
+                     "and this check uses it instead", "write the same name in the table and in the schema", name)
     return fault("absent", 1, f"the table lacks {what}", "remove it from the schema, or correct its name", name)
 
 

@@ -90,7 +90,7 @@ class NumberLook:
         name, known = self._column.name, self._frequent.total
         if not known:
             only = self._rows > 1 and not self._special.size
-            return [hint(name, "constant", self._rows, (), "no row holds a value of its own", CONSTANT)] if only else []
+            return [hint(name, "constant", self._rows, (), "no row holds a value", CONSTANT)] if only else []
         if self._frequent.complete and self._frequent.different == 1 and known == self._rows > 1:
             return [hint(name, "constant", known, (), f"all {times(known, 'row')} hold the same value", CONSTANT)]
         return [*self._identifier(), *self._wide(), *self._spikes(), *self._decimals()]
@@ -112,7 +112,7 @@ class NumberLook:
             return []
         return [hint(column.name, "too wide", self._rows, (), f"the bounds are more than {TOO_WIDE:,.0f} times as far "
                      "apart as the values", "noise grows with the distance of the bounds: check the unit, and whether "
-                     "tighter bounds or a transform are known to suffice; do not take them from the values")]
+                     "you know tighter bounds or a transform from the subject; do not take them from the values")]
 
     def _spikes(self) -> list[Finding]:
         column, seen = self._column, self._frequent

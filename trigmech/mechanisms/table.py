@@ -42,12 +42,12 @@ class TableMechanism(Mechanism):
     Parameters
     ----------
     workload : Marginals or Ranges, optional
-        The queries that the table should answer well. Default: two-way tables and ranges of all columns alike.
+        The queries that the table should answer well. Default: two-way tables and ranges, of all columns equally.
     shares : Shares, optional
         Parts of the budget. Default: planned from the numbers of rows and columns.
     target : str, optional
         The name of a column that models will predict from the others. Tables of two and of three columns that hold it
-        then get most of the budget. Predictions become better, and all that does not concern this column becomes worse.
+        then get most of the budget. Predictions become better, and everything else becomes less accurate.
     points : int, optional
         Rows that are fitted. Default: as many as the table has, but at least 1024 and at most 100,000.
 

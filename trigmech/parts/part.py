@@ -20,7 +20,7 @@ P = TypeVar("P", bound="Part")
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Exact sums over all rows of some persons: **private**, to be guarded as the table itself. By ``measure_part``.
+    """Exact sums over all rows of some persons; guard them like the table itself. ``measure_part`` makes a part.
 
     Parts of other persons that answer the same question are added by ``+`` or :func:`sum`; the result has the same bits
     in any order. Only :func:`trigmech.release_parts` makes anything public of them.

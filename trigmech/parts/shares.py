@@ -105,7 +105,7 @@ LARGEST = 2.0**80
 # The text of a part, which hides the values.
 @dataclass(frozen=True, eq=False, repr=False)
 class Share(Part):
-    """What one party adds to a draw, with its share of the noise: **private**, until all are added. By ``share_part``.
+    """One party's sums with its share of the noise: **private** until all shares are added. By ``share_part``.
 
     Shares are added as parts are. One alone has too little noise: see :mod:`trigmech.parts.shares`.
 

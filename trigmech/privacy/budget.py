@@ -68,7 +68,7 @@ class Budget:
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def for_replace_one(self) -> Self:
-        """Return what this budget, if it is for adding or removing one row, implies for replacing one: two such steps.
+        """Return the budget for replacing a row that follows if this budget is for adding or removing a row: two steps.
 
         That is (2 epsilon, (1 + e^epsilon) delta), both numbers as they are written, rounded up.
 
@@ -134,7 +134,7 @@ def deviation_of(law: Law, entries: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Charge:
-    """One noisy release, or a run of equal ones, each of which may depend on those before.
+    """One noisy release, or several equal ones; each of them may depend on the earlier ones.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ class Charge:
 
     @classmethod
     def claimed(cls, purpose: str, claim: Budget, tool: str, count: int = 1) -> Self:
-        """Return the charge for releases of another tool, for each of which only an (epsilon, delta) is claimed.
+        """Return the charge for releases of another tool that only claims an (epsilon, delta) for each.
 
         Parameters
         ----------

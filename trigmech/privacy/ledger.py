@@ -208,8 +208,8 @@ class Ledger:
         lines.append(f"proved: ({shown_up(epsilon)}, {shown_up(delta)})-differential privacy of all charges together"
                      if math.isfinite(epsilon) else "proved: no differential privacy at all")
         if any(charge.law == "other" for charge in self.charges):
-            lines.append("charges of law \"other\" are claims of other tools, not proved here: the rest is as true as "
-                         "they are")
+            lines.append("charges of law \"other\" are claims of other tools, not proved here: the rest is true only "
+                         "if they are")
         if self.simulated:
             lines.append("SIMULATED: the noise came from a seeded generator, so the output is NOT PRIVATE and must not "
                          "be published")

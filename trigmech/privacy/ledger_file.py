@@ -156,7 +156,7 @@ class LedgerFile:
 
     @property
     def remaining(self) -> NextCharge:
-        """The largest cost of the next release, for each kind of noise. Costs do not add up, so it is no difference."""
+        """The largest cost of the next release, for each kind of noise. It is not budget minus total."""
         return ledger_audit.remaining(self._state())
 
     def charge(self, run: str, charges: Sequence[Charge], simulated: bool,
@@ -211,7 +211,7 @@ class LedgerFile:
         Parameters
         ----------
         purpose, tool : str
-            A description of the release, and the source of the claim. The total is only as true as the claim.
+            A description of the release, and the source of the claim. The total is correct only if the claim is.
         claim : Budget
             The claimed cost of each release.
         neighbours : {"replace-one", "add-remove"}
@@ -324,10 +324,11 @@ class LedgerFile:
                  f"{'':>4} {'time':<20} {'run':<16} " + charge_header(), *map(str, state.entries),
                  f"budget: {limit}" + (", for claims of other tools and thresholds" if limit.reserve_delta > 0 else ""),
                  f"total: ({shown_up(total)}, {shown_up(limit.budget.delta)})-differential privacy of all charges "
-                 "together, however later ones were chosen after earlier outputs",
+                 "together, even if later charges were chosen after earlier outputs",
                  f"accepted next: {ledger_audit.remaining(state)}", f"last entry's hash: {state.head}"]
         if self.claims:
-            lines.append(f"claims of other tools, not proved here: {self.claims}; the total is as true as they are")
+            lines.append(f"claims of other tools, not proved here: {self.claims}; the total is correct only if they "
+                         "are")
         if any(entry.simulated for entry in state.charges):
             lines.append("SIMULATED entries: their noise came from seeded generators, so their outputs are NOT PRIVATE "
                          "and must not be published")

@@ -106,7 +106,7 @@ FAILURES = {
     "too many": "it has too many connections",
     'database "': "it has no such database, or does not let this user in",
     'role "': "it does not know this user, or does not let this user in",
-    "starting up": "it is starting or going down", "shutting down": "it is starting or going down",
+    "starting up": "it is starting or stopping", "shutting down": "it is starting or stopping",
     "resolve host": "the name of the host is unknown", "translate host name": "the name of the host is unknown",
     "No such file": "no server listens there", "refused": "no server listens there", "timeout": "it does not answer",
 }
@@ -287,10 +287,10 @@ class Server:
             if time.monotonic() > ends:
                 if what != "written":
                     raise InputError(f"{broke}, and the server cannot be asked whether it succeeded: `trigmech ledger "
-                                     "show` tells, when the server is back")
+                                     "show` shows it when the server is back")
                 raise UncertainChargeError(
                     f"{broke}, and the server cannot be asked whether it succeeded: count it as spent until `trigmech "
-                    "ledger show` tells. Nothing was drawn; a run with a rounds file can be run again and is not "
+                    "ledger show` shows it. Nothing was drawn; a run with a rounds file can be run again and is not "
                     "charged twice")
             time.sleep(LONGEST_PAUSE)
         if not found:
@@ -311,7 +311,7 @@ class Server:
         except (psycopg.Error, ValueError) as problem:
             text = str(problem)
         why = next((words for sign, words in FAILURES.items() if sign in text),
-                   "it cannot be reached, or refuses this user; `psql` may say why, by the address without its ledger=")
+                   "it cannot be reached, or refuses this user; `psql` with the address without ledger= may say why")
         raise InputError(f"the server of {self.name}: {why}")
 
 

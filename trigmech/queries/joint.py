@@ -253,7 +253,7 @@ class Products(Query):
             maps += cells
         if not (contrasted in (0, 1) and (pairs[:, 0] < pairs[:, 1]).all() and ((pairs >= 0) & (pairs < d)).all()
                 and len(np.unique(pairs, axis=0)) == len(pairs)):
-            raise InputError("the pairs of products must be different pairs of columns that there are")
+            raise InputError("the pairs of products must be different pairs of columns that exist")
         # Without np.abs, which is negative for the least integer.
         if any(((score > 2**SCORE_BITS) | (score < -(2**SCORE_BITS))).any() for score in scores):
             raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")

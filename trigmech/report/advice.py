@@ -65,7 +65,7 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     found = []
     if budget.epsilon > MOST_EPSILON:
         found.append(f"epsilon = {shown_up(budget.epsilon)} is above {MOST_EPSILON:g}: a person who knows all other "
-                     "rows may find out the last one almost with certainty")
+                     "rows may learn the last row almost with certainty")
     if n < FEWEST_ROWS:
         found.append(f"{n} rows are few: below {FEWEST_ROWS} rows, noise hides most of a table")
     if budget.delta >= 1.0 / n:

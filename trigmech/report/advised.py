@@ -51,7 +51,7 @@ class Step:
 def advise(schema: Schema, rows: int, *, target: str | None = None, delta: float | None = None,
            epsilons: Sequence[float] = EPSILONS, limits: Mapping[str, LightLimits] = LIMITS,
            progress: Callable[[str, int, int], Any] | None = None) -> Tabled:
-    """Return what each epsilon would buy, before any budget is spent: expected errors, lights, and what could be seen.
+    """Return for each epsilon the expected errors, the lights and the smallest visible effects; spends no budget.
 
     Parameters
     ----------
@@ -204,8 +204,8 @@ def _parts(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, float |
         found.append(Section("Pairs of columns", _pairs(steps, epsilons, smallest),
                           "Shares of rows are expected to be off by the first number, the correlation by the second."))
     if not math.isnan(steps[0].correlation) or steps[0].expected.pairs:
-        found.append(Section("What could be seen at all", Table(
-            "The smallest effect that a 95 % interval would tell from 0 in 80 of 100 cases",
+        found.append(Section("The smallest effects that could be seen", Table(
+            "The smallest effect that a 95 % interval would distinguish from 0 in 80 of 100 cases",
             ("ε", "Correlation of two numbers", "Difference of means between halves of the rows, standard deviations"),
             [(number(step.epsilon), _effect(step.correlation, 1.0), _effect(step.difference, 10.0))
              for step in steps])))

@@ -76,7 +76,7 @@ def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, to
 
 
 def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None) -> Judgement:
-    """Return a release judged against its table (a pyarrow.Table): a verdict and about ten measures; private.
+    """Return a release judged against its table (a pyarrow.Table): a verdict and its measures; not private.
 
     At most 100,000 rows of the table, fewer if it has many columns, are compared with as many synthetic ones
     (:func:`trigmech.evaluation.judgement.compared_rows`); a fixed seed draws both. ``say`` is called as by

@@ -14,10 +14,10 @@ from trigmech.results import Synthesis
 # How many errors in a hundred were at most the upper end of their bars, by experiments/results/lights.md.
 HELD = {"columns": 93, "pairs": 83, "correlations": 87}
 MARGINS_SAID = (
-    "A column's light is that of its expected error and a quarter of it; a pair's is that of the most that its table "
-    "and its correlation are usually off by. Usually: on eight public tables, "
+    "A column gets the light for 1.25 times its expected error; a pair gets the light for the largest errors that its "
+    "table and its correlation usually have. Usually: on eight public tables, "
     f"{HELD['columns']} of 100 columns, {HELD['pairs']} of 100 tables of pairs and {HELD['correlations']} of 100 "
-    "correlations were off by no more.")
+    "correlations were not further off.")
 # A page lists no more pairs: those whose lights are worst, and then those that depend most.
 MOST_PAIRS = 150
 

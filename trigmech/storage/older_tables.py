@@ -185,7 +185,7 @@ def _sets(arrays: Arrays, name: str, allowed: Sequence[int], width: int = 2) -> 
     found = take(arrays, name, "t", width, kind="int64")
     if not ((found[:, :-1] < found[:, 1:]).all() and np.isin(found, np.array(allowed, dtype=np.int64)).all()
             and len(np.unique(found, axis=0)) == len(found)):
-        raise InputError(f"{name} must be different sets of {width} columns that there are")
+        raise InputError(f"{name} must be different sets of {width} columns that exist")
     return found
 
 
