@@ -8,11 +8,11 @@ layer i is epsilon-private, for every width. V must be a public superset of the 
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from scipy import ndimage, optimize, sparse, stats
+from scipy import ndimage, optimize, sparse
 
 from experiments.companions.discrete import Array
 from trigmech._validate import check_positive
@@ -70,7 +70,10 @@ def gaps_of(moves: Intervals, steps: int) -> Array:
 
 
 class Layered:
-    """The noise of N (by :func:`neighbours`); the width "best" is of the least expected size. Gaps must close."""
+    """The size of the noise of N (by :func:`neighbours`); the width "best" is of the least. Gaps must close.
+
+    The noise itself is `layers_in_space.LayersInSpace` of one entry.
+    """
 
     def __init__(self, moves: Intervals, epsilon: float, width: float | Literal["best"] = "best",
                  steps: int = STEPS) -> None:
@@ -117,28 +120,6 @@ class Layered:
     def expected_size(self) -> float:
         """E|z|."""
         return self.expected(self.width)
-
-    @cached_property
-    def _law(self) -> Any:
-        """The law of the noise but for what weighs less than e^-45."""
-        last, more = self._converged(self.width) or 0, np.arange(math.ceil(45.0 / self.epsilon)) + 1
-        sets = [union(part + np.array([-self.width, self.width])).ravel() for part in self.sets[: last + 1]]
-        ends = np.unique(np.concatenate(sets))
-        layer, middles = np.full(len(ends) - 1, last), (ends[1:] + ends[:-1]) / 2.0
-        for i in range(last - 1, -1, -1):
-            # Within a set an odd number of ends lies to the left.
-            layer[np.searchsorted(sets[i], middles) % 2 == 1] = i
-        ends = np.concatenate([ends[0] - self.step * more[::-1], ends, ends[-1] + self.step * more])
-        layer = np.concatenate([last + more[::-1], layer, last + more])
-        return stats.rv_histogram((np.diff(ends) * np.exp(-self.epsilon * layer), ends), density=False)
-
-    def density(self, z: Array) -> Array:
-        """Return the density at each place."""
-        return np.asarray(self._law.pdf(z))
-
-    def sample(self, rng: np.random.Generator, size: int = 1) -> Array:
-        """Return draws of the noise on the line. A seeded simulation."""
-        return np.asarray(self._law.rvs(size=size, random_state=rng))
 
 
 def staircase(sensitivity: float, epsilon: float, gamma: float | None = None) -> float:
