@@ -6,8 +6,8 @@ from experiments import answers, lights
 from experiments.companions import composition, layers_in_space, net, tutorial
 from experiments.declare import Experiment
 
-MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "table_coverage",
-           "consistent", "designs", "small", "large", "further", "targets", "textbook", "acceptance", "rates",
+MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "consistent",
+           "designs", "small", "large", "further", "targets", "textbook", "acceptance", "rates",
            "parties", "audit", "protocols.boards", "companions.statements")
 # Experiments that are functions, which write their results themselves.
 FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
