@@ -213,8 +213,9 @@ def _select(columns: dict[str, int], content: bytes) -> pd.DataFrame:
     return table.set_axis(list(columns), axis=1)
 
 
-RECIPES = {"CRM": _communities, "CSN": _census, "CTG": _cardiotocography, "PKS": _parkinsons, "WDBC": _breast_cancer,
-           "ADULT": _adult}
+RECIPES: dict[str, Callable[..., pd.DataFrame]] = {
+    "CRM": _communities, "CSN": _census, "CTG": _cardiotocography, "PKS": _parkinsons, "WDBC": _breast_cancer,
+    "ADULT": _adult}
 
 
 def _described(name: str, title: str, item: str, note: str, files: Sequence[dict[str, str]] = ()) -> Dataset:

@@ -84,8 +84,8 @@ def linear() -> Figure:
     widths = {"layers": (values, Layered(neighbours(values, False), 1.0).width),
               "staircase": (((0, 101),), 101.0 / (1.0 + np.exp(0.5)))}
     for label, (held, width) in widths.items():
-        noise = LayersInSpace([neighbours(held, False)], 1.0, width)
-        grid[6].semilogy(z, noise.density(z[:, None]), linewidth=0.7, label=label)
+        density = LayersInSpace([neighbours(held, False)], 1.0, width).density(z[:, None])
+        grid[6].semilogy(z, density, linewidth=0.7, label=label)
     grid[6].semilogy(z, np.exp(-np.abs(z) / 101) / 202, linewidth=0.7, label="Laplace")
     grid[6].set(title="V5, ε = 1: densities", xlabel="z")
     grid[6].legend(fontsize="small")
