@@ -83,8 +83,9 @@ def code_of(module: str) -> str:
     """Return a hash of the project's source files that a module imports, directly or not, and of its own; of an
     experiment also of the descriptions of data, which it reads."""
     digest = hashlib.sha256()
-    for path in sorted(HERE.rglob("*.toml")) if module.startswith("experiments") else ():
-        digest.update(path.read_bytes())
+    for folder in ("expected", "protocols/sets") if module.startswith("experiments") else ():
+        for path in sorted((ROOT / "experiments" / folder).glob("*.toml")):
+            digest.update(path.read_bytes())
     for name in sorted(reached(module)):
         digest.update(source_of(name).read_bytes())
     return digest.hexdigest()

@@ -157,7 +157,13 @@ def test_a_call_is_named_by_what_it_is_given_and_what_it_reaches(monkeypatch, tm
     assert cells.reached("experiments.three") == every
     before = cells.code_of.__wrapped__("experiments.three")
     (tmp_path / "trigmech" / "a.py").write_text("from trigmech.report import pages")
-    assert cells.code_of.__wrapped__("experiments.three") != before
+    assert (after := cells.code_of.__wrapped__("experiments.three")) != before
+    # Descriptions of data are read by experiments, and not by the package.
+    package = cells.code_of.__wrapped__("trigmech.a")
+    (tmp_path / "experiments" / "expected").mkdir()
+    (tmp_path / "experiments" / "expected" / "one.toml").write_text("low = 0")
+    assert cells.code_of.__wrapped__("experiments.three") != after
+    assert cells.code_of.__wrapped__("trigmech.a") == package
 
 
 def made_up(dataset, row, errors, setting="B", proved=1.0, seconds=0.5, workload="w1", name=None, repetitions=1):
