@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from experiments import answers, lights
-from experiments.companions import composition, layers_in_space, net, tutorial
+from experiments.companions import composition, linear_noise, net, tutorial
 from experiments.declare import Experiment
 
 MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "consistent",
@@ -12,7 +12,7 @@ MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ab
 # Experiments that are functions, which write their results themselves.
 FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
     ("net", net.net, "companions: the exponential and the net mechanism (a minute; no data)"),
-    ("linear", layers_in_space.linear, "companions: near-optimal noise for linear queries, and how near (a minute; no "
+    ("linear", linear_noise.linear, "companions: near-optimal noise for linear queries, and how near (a minute; no "
      "data)"),
     ("composition", composition.composition, "companions: theorems of composition against the exact optimum (seconds; "
      "no data)"),

@@ -13,8 +13,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from experiments.companions.layers_in_space import LayersInSpace
-from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
+from experiments.companions.linear_noise import FIGURES, Layered, LayersInSpace, neighbours, staircase
 from experiments.companions.marginals import FALSE, METHODS
 
 HERE = Path(__file__).parent

@@ -24,7 +24,6 @@ from experiments.companions import (
     discrete,
     errata,
     jtree,
-    layers_in_space,
     linear_noise,
     marginal_models,
     marginals,
@@ -34,8 +33,7 @@ from experiments.companions import (
     tutorial,
 )
 from experiments.companions.jtree import PrivHD
-from experiments.companions.layers_in_space import LayersInSpace
-from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
+from experiments.companions.linear_noise import FIGURES, Layered, LayersInSpace, neighbours, staircase
 from experiments.companions.marginal_models import (
     JunctionTree,
     bigger,
@@ -295,7 +293,7 @@ def test_points_in_space_are_uniform_in_their_layer_and_points_of_the_whole_set_
     drawn = made.sample(rng, 8_000)
     assert drawn.shape == (8_000, 2)
     assert fit(drawn) > 1e-9
-    wrong = [[layers_in_space.uniform(made.part(k, i), rng) for k in range(2)]
+    wrong = [[linear_noise.uniform(made.part(k, i), rng) for k in range(2)]
              for i in (made.layer_of(rng) for _ in range(8_000))]
     assert fit(np.array(wrong)) < 1e-9
     assert np.abs(drawn).mean(axis=0) == pytest.approx([made.expected_size(0), made.expected_size(1)], rel=0.05)
@@ -306,7 +304,7 @@ def test_noise_in_space_without_entries_or_with_gaps_is_refused_and_the_best_wid
         LayersInSpace([], 1.0, 0.5)
     with pytest.raises(InputError, match="a gap of"):
         LayersInSpace([WHOLE, neighbours([(0, 0), (4, 4)])], 1.0, 0.5)
-    made = layers_in_space.best([GAPS, GAPS], 3.0)
+    made = linear_noise.best([GAPS, GAPS], 3.0)
     assert all(made.expected_size() <= LayersInSpace([GAPS, GAPS], 3.0, width).expected_size() + 1e-9
                for width in (0.1, 0.3, 1.0, 2.0, 4.0))
 
@@ -314,12 +312,12 @@ def test_noise_in_space_without_entries_or_with_gaps_is_refused_and_the_best_wid
 def test_the_sources_statements_on_rates_are_judged_by_committed_rates():
     rows = [{**row, "epsilon": float(row["epsilon"]), "rate": float(row["rate"]), "converged": int(row["converged"])}
             for row in results("linear")]
-    lines = layers_in_space.judged(rows)
+    lines = linear_noise.judged(rows)
     assert {f"- {line}" for line in lines} <= {*(RESULTS / "linear.md").read_text(encoding="utf-8").splitlines()}
     assert [line.rsplit(": ", 1)[1] for line in lines] == ["true from ε = 1 on", "true from ε = 0.5 on", "true"]
     for row in rows:
         row["rate"], row["converged"] = (3.0, 3_000) if row["set"] == "V1 = V6" else (row["rate"], row["converged"])
-    assert [line.rsplit(": ", 1)[1] for line in layers_in_space.judged(rows)] == ["false", "false", "false"]
+    assert [line.rsplit(": ", 1)[1] for line in linear_noise.judged(rows)] == ["false", "false", "false"]
 
 
 # Composition
