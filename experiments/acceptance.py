@@ -1,7 +1,6 @@
 """How often acceptance tests accept the truth, a release, and columns without their dependence."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import call, run_cells, write_markdown
-from experiments.frames import formatted, markdown, write
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, of_cells
 from trigmech.distribution import Distribution
 
 Array = NDArray[np.float64]
@@ -44,29 +44,27 @@ def acceptance_rate(kind: str, n: int, epsilon: float, repetition: int) -> dict[
     return {"rate": float(np.mean(found))}
 
 
-def acceptance(asked: Asked) -> Path:
-    """Write results/acceptance.csv and .md; quick: 1 repetition instead of 5."""
-    cells = {call(acceptance_rate, kind, n, epsilon, r): (kind, n, epsilon)
-             for kind in KINDS for n in SIZES for epsilon in EPSILONS for r in range(1 if asked.quick else 5)}
-    runs = dict(run_cells(cells, asked.jobs, "acceptance"))
-    lines = pd.DataFrame([(*key, runs[cell]["rate"]) for cell, key in cells.items()],
-                         columns=["release", "n", "epsilon", "rate"])
-    found = lines.groupby(["release", "n", "epsilon"], sort=False)["rate"].mean().reset_index()
-    stem = asked.stem("acceptance")
-    written = write(stem, formatted(found, epsilon="g", rate=".3f"))
-    return write_markdown(stem, report(written))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls: every kind of rows, size and budget."""
+    return {call(acceptance_rate, kind, n, epsilon, r): {"release": kind, "n": n, "epsilon": epsilon}
+            for kind in KINDS for n in SIZES for epsilon in EPSILONS for r in range(asked.seeds)}
 
 
-def report(lines: pd.DataFrame) -> list[str]:
-    """Return the page."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: a line for each kind of rows, a column for each size and budget."""
     named = "; ".join(f"{each.words}, limit {each.limit:g}" for each in CRITERIA)
-    rows = [(kind, *(lines[(lines["release"] == kind) & (lines["n"] == n) & (lines["epsilon"] == epsilon)]["rate"]
-                     .map(lambda rate: "refused" if pd.isna(rate) else f"{rate:.3f}").item()
-                     for n in SIZES for epsilon in EPSILONS)) for kind in KINDS]
-    head = ["what is tested", *(f"n = {n:,}, ε = {epsilon:g}" for n in SIZES for epsilon in EPSILONS)]
+    rate = pd.to_numeric(lines["rate"]).map("{:.3f}".format).replace("nan", "refused")
+    wide = lines.assign(rate=rate).pivot(index="release", columns=["n", "epsilon"], values="rate")
     return ["# Acceptance tests", "",
             "Four normal columns of which neighbours have a correlation of 0.9. The share of acceptance tests that "
-            f"accept: {TESTS} tests with other noise of each of the releases of 5 tables, at (ε, 0). Criteria: "
-            f"{named}; confidence 0.95, the correlation with three shares of the budget. *Refused*: before the charge, "
-            "because the noise would be too large for the limits.", "",
-            *markdown(head, rows)]
+            f"accept: {TESTS} tests with other noise of each of the releases of {asked.seeds} tables, at (ε, 0). "
+            f"Criteria: {named}; confidence 0.95, the correlation with three shares of the budget. *Refused*: before "
+            "the charge, because the noise would be too large for the limits.", "",
+            *markdown(["what is tested", *(f"n = {n:,}, ε = {epsilon:g}" for n, epsilon in wide)],
+                      [[kind, *wide.loc[kind]] for kind in KINDS])]
+
+
+acceptance = Experiment(
+    name="acceptance", what="how often acceptance tests accept what they should (two minutes; no data)", seeds=(1, 5),
+    cells=cells, lines=of_cells, page=page, formats={"epsilon": "g", "rate": ".3f"},
+    table=lambda lines: lines.groupby(["release", "n", "epsilon"], sort=False)["rate"].mean().reset_index())

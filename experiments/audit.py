@@ -11,8 +11,9 @@ after the door and is left out.
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -180,7 +181,7 @@ class Subject:
     n: int
     d: int
     budget: tm.Budget
-    inputs: tuple[Any, Any]
+    inputs: Sequence[Any]
     draw: Callable[[Any, Noise, Ledger], object]
     fault: str = ""
     spoil: Callable[[Noise], Noise] | None = None
@@ -348,8 +349,8 @@ def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, 
         return release(moments, charges, calibration, _Believing(ledger, noise), rng, rank, iterations)
 
     name = f"{mechanism}, R = {size}, k = {rank}, L = {iterations}" if rank else f"{mechanism}, t = {size}"
-    return worst(lambda tables: Subject(name, calibration, n, d, budget, _pair(
-        measure(table, features, covariance=rank > 0) for table in tables), draw), n, d)
+    return worst(lambda tables: Subject(name, calibration, n, d, budget, [
+        measure(table, features, covariance=rank > 0) for table in tables], draw), n, d)
 
 
 def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) -> Subject:
@@ -357,14 +358,11 @@ def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) 
     budget = tm.Budget(1.0, delta)
     design = mechanism.design(n, d, budget)
 
-    def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
-        return _drawn(moments, design, noise, ledger)
-
-    return worst(lambda tables: Subject(name, "rigorous", n, d, budget, _pair(
-        measure(table, design.features) for table in tables), draw), n, d)
+    return worst(lambda tables: Subject(name, "rigorous", n, d, budget, [
+        measure(table, design.features) for table in tables], partial(_drawn, design)), n, d)
 
 
-def _drawn(moments: Any, design: MomentDesign, noise: Noise, ledger: Ledger) -> object:
+def _drawn(design: MomentDesign, moments: Any, noise: Noise, ledger: Ledger) -> object:
     """Release sums that were made before, as a run does by its session."""
     sums = [moments.basis_sum[each.asked[0].query.members] for each in design.rounds]
     return Session(ledger, noise).released(design.rounds, sums, moments.n)
@@ -377,12 +375,8 @@ def categories(n: int, delta: float) -> Subject:
     tables = np.zeros((2, n, 5))
     tables[:, :, [0, 2]] = 1.0
     tables[1, 0] = 0.0, 1.0, 0.0, 1.0, 0.0
-
-    def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
-        return _drawn(moments, design, noise, ledger)
-
-    return Subject(f"MomentMechanism, categories, {design.rounds[-1].charge.law}", "rigorous", n, 2, budget, _pair(
-        measure(PrivateRows.of(table, domain), design.features) for table in tables), draw)
+    return Subject(f"MomentMechanism, categories, {design.rounds[-1].charge.law}", "rigorous", n, 2, budget, [
+        measure(PrivateRows.of(table, domain), design.features) for table in tables], partial(_drawn, design))
 
 
 def rounds(name: str, domain: Domain, n: int, rows: Array, delta: float) -> Subject:
@@ -397,18 +391,17 @@ def rounds(name: str, domain: Domain, n: int, rows: Array, delta: float) -> Subj
         return design.mechanism.run(table, design, Session(ledger, noise), np.random.default_rng(SEED))
 
     return Subject(f"TableMechanism, {name}, {design.charges[0].law}", "rigorous", n, rows.shape[1], design.budget,
-                   _pair(PrivateRows.of(table, domain) for table in tables), draw)
+                   [PrivateRows.of(table, domain) for table in tables], draw)
 
 
-def _tables(delta: float, fault: str = "", spoil: Callable[[Noise], Noise] | None = None) -> Subject:
+def _tables(delta: float) -> Subject:
     """Two columns of two categories: in both rounds a changed row moves them by all that is charged.
 
     It changes both columns, but where delta is 0 and contrasts are multiplied only one: the product of both stays.
     """
     domain = Domain(4, [OneHotGroup((0, 1), True), OneHotGroup((2, 3), True)])
     other = [0.0, 1.0, 0.0, 1.0] if delta else [0.0, 1.0, 1.0, 0.0]
-    subject = rounds("categories", domain, 40, np.array([[1.0, 0.0, 1.0, 0.0], other]), delta)
-    return replace(subject, d=2, fault=fault, spoil=spoil)
+    return replace(rounds("categories", domain, 40, np.array([[1.0, 0.0, 1.0, 0.0], other]), delta), d=2)
 
 
 def _closer(delta: float) -> Subject:
@@ -447,11 +440,6 @@ def alone(law: Law, norm: Norm, size: int) -> Subject:
     return Subject(f"{law} sampler, K = {size}", "rigorous", 1, size, budget, (np.zeros(size), moved), draw)
 
 
-def _pair(moments: Any) -> tuple[Any, Any]:
-    first, second = moments
-    return first, second
-
-
 def halved_sensitivity(charges: NoiseScales) -> NoiseScales:
     """Plant the fault of the thesis's proofs: that a mean of numbers in [-1, 1] moves by 1/n."""
     means = charges.means
@@ -472,34 +460,17 @@ def local_sensitivity(n: int, share: float) -> Callable[[NoiseScales], NoiseScal
     return lambda charges: replace(charges, mean=mean, axes=axes)
 
 
-def _simple(fault: str = "", spoil: Callable[[Noise], Noise] | None = None, mechanism: str = "TrigI",
-            alter: Callable[[NoiseScales], NoiseScales] | None = None) -> Subject:
-    """One mean of T_1, which opposite corners move by all that is charged."""
-    return replace(thesis(mechanism, "rigorous", 2, 1, 2, alter=alter), fault=fault, spoil=spoil)
-
-
-def _blocks(fault: str = "", spoil: Callable[[Noise], Noise] | None = None) -> Subject:
-    subject = own("MomentMechanism, one block of linf", tm.MomentMechanism(), 2, 2, 0.0)
-    return replace(subject, fault=fault, spoil=spoil)
-
-
-def _local(n: int, share: float) -> Subject:
-    subject = thesis("ImprovedTrigI", "published", n, 1, 1, 1, 1, local_sensitivity(n, share))
-    return replace(subject, fault="variance noised by its movement at the noisy mean")
-
-
-SQRT2 = "scale / √2"
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "laplace": lambda: alone("laplace", "L1", 1),
     "gaussian": lambda: alone("gaussian", "L2", 1),
     "linf": lambda: alone("linf", "Linf", 1),
     "linf of 3": lambda: alone("linf", "Linf", 3),
-    "TrigI": _simple,
+    "TrigI": lambda: thesis("TrigI", "rigorous", 2, 1, 2),
     "TrigI, d = 2": lambda: thesis("TrigI", "rigorous", 3, 2, 2),
     "TrigI, t = 3": lambda: thesis("TrigI", "rigorous", 2, 1, 3),
     "TrigI, published": lambda: thesis("TrigI", "published", 2, 1, 2),
     "TrigI, t = 3, published": lambda: thesis("TrigI", "published", 2, 1, 3),
-    "TrigII": lambda: _simple(mechanism="TrigII"),
+    "TrigII": lambda: thesis("TrigII", "rigorous", 2, 1, 2),
     "TrigII, published": lambda: thesis("TrigII", "published", 2, 1, 2),
     "ImprovedTrigI": lambda: thesis("ImprovedTrigI", "rigorous", 3, 1, 3, 1, 1),
     "ImprovedTrigI, L = 2": lambda: thesis("ImprovedTrigI", "rigorous", 3, 1, 2, 1, 2),
@@ -509,7 +480,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "own, gaussian": lambda: own("MomentMechanism, Gaussian", tm.MomentMechanism(), 2, 1, DELTA),
     "own, gaussian, d = 2": lambda: own("MomentMechanism, Gaussian", tm.MomentMechanism(degree=2), 3, 2, DELTA),
     "own, laplace": lambda: own("MomentMechanism, Laplace", tm.MomentMechanism(degree=2, weighted=False), 2, 1, 0.0),
-    "own, linf": _blocks,
+    "own, linf": lambda: own("MomentMechanism, one block of linf", tm.MomentMechanism(), 2, 2, 0.0),
     "own, blocks": lambda: own("MomentMechanism, two blocks of linf",
                                tm.MomentMechanism(degree=2, workload=tm.workload.SecondMoments(1)), 2, 1, 0.0),
     "categories, gaussian": lambda: categories(2_000, DELTA),
@@ -523,19 +494,30 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "minimax": lambda: own("minimax(1), Gaussian", tm.minimax(1), 2, 1, DELTA),
     "minimax, pure": lambda: own("minimax(1), Laplace", tm.minimax(1), 2, 1, 0.0),
 }
-FAULTS: dict[str, Callable[[], Subject]] = {
-    "halved, laplace": lambda: _simple("noise halved", lambda noise: Scaled(noise, 0.5)),
-    "halved, gaussian": lambda: _simple("noise halved", lambda noise: Scaled(noise, 0.5), "TrigII"),
-    "halved, linf": lambda: _blocks("noise halved", lambda noise: Scaled(noise, 0.5)),
-    "sensitivity": lambda: _simple("sensitivity halved", alter=halved_sensitivity),
-    "seed": lambda: _simple("constant seed", lambda _: SimulatedNoise(np.random.default_rng(SEED))),
-    "sqrt 2, laplace": lambda: _simple(SQRT2, lambda noise: Scaled(noise, 0.5**0.5)),
-    "sqrt 2, linf": lambda: _blocks(SQRT2, lambda noise: Scaled(noise, 0.5**0.5)),
-    "tables, gaussian": lambda: _tables(DELTA, "noise quartered", lambda noise: Scaled(noise, 0.25)),
-    "tables, linf": lambda: _tables(0.0, "noise quartered", lambda noise: Scaled(noise, 0.25)),
-    "noisy mean, n = 5": lambda: _local(5, 0.2),
-    "noisy mean, n = 20": lambda: _local(20, 0.1),
+# For each fault the subject, what is said of it, and how it spoils the noise of a run.
+FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | None]] = {
+    "halved, laplace": (SUBJECTS["TrigI"], "noise halved", partial(Scaled, factor=0.5)),
+    "halved, gaussian": (SUBJECTS["TrigII"], "noise halved", partial(Scaled, factor=0.5)),
+    "halved, linf": (SUBJECTS["own, linf"], "noise halved", partial(Scaled, factor=0.5)),
+    "sensitivity": (lambda: thesis("TrigI", "rigorous", 2, 1, 2, alter=halved_sensitivity), "sensitivity halved", None),
+    "seed": (SUBJECTS["TrigI"], "constant seed", lambda _: SimulatedNoise(np.random.default_rng(SEED))),
+    "sqrt 2, laplace": (SUBJECTS["TrigI"], "scale / √2", partial(Scaled, factor=0.5**0.5)),
+    "sqrt 2, linf": (SUBJECTS["own, linf"], "scale / √2", partial(Scaled, factor=0.5**0.5)),
+    "tables, gaussian": (SUBJECTS["tables, both rounds, gaussian"], "noise quartered", partial(Scaled, factor=0.25)),
+    "tables, linf": (SUBJECTS["tables, both rounds, linf"], "noise quartered", partial(Scaled, factor=0.25)),
+    **{f"noisy mean, n = {n}": (
+        partial(thesis, "ImprovedTrigI", "published", n, 1, 1, 1, 1, local_sensitivity(n, share)),
+        "variance noised by its movement at the noisy mean", None) for n, share in ((5, 0.2), (20, 0.1))},
 }
+
+
+def subject_of(name: str) -> Subject:
+    """Return what is audited under a key of `SUBJECTS`, or of `FAULTS`."""
+    if name in SUBJECTS:
+        return SUBJECTS[name]()
+    made, fault, spoil = FAULTS[name]
+    return replace(made(), fault=fault, spoil=spoil)
+
 
 # The experiment
 
@@ -553,7 +535,7 @@ def audited(name: str, sampler: str, count: int, confidence: float = CONFIDENCE)
     The sampler is "simulated" or "OpenDP"; "seconds" are of the processor.
     """
     started = time.process_time()
-    subject = {**SUBJECTS, **FAULTS}[name]()
+    subject = subject_of(name)
     ledger, delta, found = subject.ledger(), subject.budget.delta, []
     for which in (0, 1):
         rng = np.random.default_rng([SEED, which, *name.encode()])

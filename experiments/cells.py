@@ -80,8 +80,12 @@ def key_of(job: Any, prefix: str, fingerprint: str) -> str:
 
 @cache
 def code_of(module: str) -> str:
-    """Return a hash of the project's source files that a module imports, directly or not, and of its own."""
+    """Return a hash of the project's source files that a module imports, directly or not, and of its own; of an
+    experiment also of the descriptions of data, which it reads."""
     digest = hashlib.sha256()
+    for folder in ("expected", "protocols/sets") if module.startswith("experiments") else ():
+        for path in sorted((ROOT / "experiments" / folder).glob("*.toml")):
+            digest.update(path.read_bytes())
     for name in sorted(reached(module)):
         digest.update(source_of(name).read_bytes())
     return digest.hexdigest()

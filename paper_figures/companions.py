@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
+from experiments.companions.linear_noise import FIGURES, Layered, LayersInSpace, neighbours, staircase
 from experiments.companions.marginals import FALSE, METHODS
 
 HERE = Path(__file__).parent
@@ -80,10 +80,11 @@ def linear() -> Figure:
         axes.title.set_fontsize(9)
     figure.colorbar(drawn, ax=list(grid[:6]), label="E|z| over the best staircase's")
     values, z = FIGURES["V5"][0], np.linspace(-350, 350, 7001)
-    layered, stairs = Layered(neighbours(values, False), 1.0), 101.0 / (1.0 + np.exp(0.5))
-    grid[6].semilogy(z, layered.density(z), linewidth=0.7, label="layers")
-    grid[6].semilogy(z, Layered(neighbours(((0, 101),), False), 1.0, stairs).density(z), linewidth=0.7,
-                     label="staircase")
+    widths = {"layers": (values, Layered(neighbours(values, False), 1.0).width),
+              "staircase": (((0, 101),), 101.0 / (1.0 + np.exp(0.5)))}
+    for label, (held, width) in widths.items():
+        density = LayersInSpace([neighbours(held, False)], 1.0, width).density(z[:, None])
+        grid[6].semilogy(z, density, linewidth=0.7, label=label)
     grid[6].semilogy(z, np.exp(-np.abs(z) / 101) / 202, linewidth=0.7, label="Laplace")
     grid[6].set(title="V5, ε = 1: densities", xlabel="z")
     grid[6].legend(fontsize="small")

@@ -24,7 +24,6 @@ from experiments.companions import (
     discrete,
     errata,
     jtree,
-    layers_in_space,
     linear_noise,
     marginal_models,
     marginals,
@@ -34,8 +33,7 @@ from experiments.companions import (
     tutorial,
 )
 from experiments.companions.jtree import PrivHD
-from experiments.companions.layers_in_space import LayersInSpace
-from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
+from experiments.companions.linear_noise import FIGURES, Layered, LayersInSpace, neighbours, staircase
 from experiments.companions.marginal_models import (
     JunctionTree,
     bigger,
@@ -170,27 +168,29 @@ def test_all_committed_rates_are_those_expected():
 
 
 def test_losses_are_within_epsilon_for_every_move_of_neighbours_and_not_for_others():
-    made = Layered(neighbours([(0, 1), (10, 11)], False), 1.5, width=2.0)
-    z = np.linspace(-60, 60, 4801) + 0.003
+    made = LayersInSpace([neighbours([(0, 1), (10, 11)], False)], 1.5, width=2.0)
+    z = np.linspace(-60, 60, 4801)[:, None] + 0.003
     def loss(v):
         return np.abs(np.log(made.density(z) / made.density(z - v))).max()
     for v in (-11, -10.3, -1, 0.4, 1, 10, 11):
         assert loss(v) <= 1.5 + 1e-9
     assert loss(5.5) > 1.5 + 1e-9
     assert loss(14.0) > 1.5 + 1e-9
-    assert np.trapezoid(made.density(np.linspace(-400, 400, 400_001)), dx=0.002) == pytest.approx(1.0, abs=1e-3)
+    whole = made.density(np.linspace(-400, 400, 400_001)[:, None])
+    assert np.trapezoid(whole, dx=0.002) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_draws_have_the_density_and_a_wrong_start_of_the_tail_would_show():
-    made = Layered(neighbours([(0, 1), (3, 4)], False), 0.5, width=0.5)
+    moves = neighbours([(0, 1), (3, 4)], False)
+    made = LayersInSpace([moves], 0.5, width=0.5)
     z = np.linspace(-150, 150, 60_001)
-    below = np.cumsum(made.density(z)) * (z[1] - z[0])
+    below = np.cumsum(made.density(z[:, None])) * (z[1] - z[0])
     law = lambda x: np.interp(x, z, below / below[-1])  # noqa: E731
     rng = np.random.default_rng(5)
-    drawn = made.sample(rng, 20_000)
+    drawn = made.sample(rng, 20_000)[:, 0]
     assert stats.kstest(drawn, law).pvalue > 1e-9
     # The text leaves open where j starts: from 0 all beyond the second set, which has no gaps, is one step further in.
-    converged = linear_noise.layers(made.moves)[2][-1, 1] + made.width
+    converged = linear_noise.layers(moves)[2][-1, 1] + made.width
     early = np.where(np.abs(drawn) > converged, drawn - 4.0 * np.sign(drawn), drawn)
     assert stats.kstest(early, law).pvalue < 1e-9
 
@@ -225,9 +225,14 @@ GAPS, WHOLE = neighbours([(0, 1), (3, 4)]), neighbours([(0, 1)])
 def test_layers_in_one_dimension_are_those_on_the_line_and_weights_are_the_sum_of_all():
     for epsilon in (0.4, 3.0):
         line, space = Layered(GAPS, epsilon, width=0.3), LayersInSpace([GAPS], epsilon, 0.3)
-        z = np.linspace(-40, 40, 4_001) + 0.003
-        np.testing.assert_allclose(space.density(z[:, None]), line.density(z), rtol=1e-12)
         assert space.expected_size() == pytest.approx(line.expected_size, rel=1e-12)
+        # The layer of a place by all sums of so many moves.
+        z, sums, layer = np.linspace(-40, 40, 4_001) + 0.003, {(0.0, 0.0)}, np.full(4_001, np.inf)
+        for i in range(12):
+            inside = np.any([(a - 0.3 <= z) & (z <= b + 0.3) for a, b in sums], axis=0)
+            layer = np.where(inside, np.minimum(layer, i), layer)
+            sums = {(a + c, b + d) for a, b in sums for c, d in GAPS}
+        np.testing.assert_allclose(space.density(z[:, None]), np.exp(-epsilon * layer) / space.alpha, rtol=1e-12)
     made = LayersInSpace([GAPS, WHOLE, GAPS], 0.7, 0.3)
     volumes = [math.prod(np.diff(made.part(k, i)).sum() for k in range(3)) for i in range(120)]
     weights = np.exp(-0.7 * np.arange(120)) * np.diff(volumes, prepend=0.0)
@@ -288,7 +293,7 @@ def test_points_in_space_are_uniform_in_their_layer_and_points_of_the_whole_set_
     drawn = made.sample(rng, 8_000)
     assert drawn.shape == (8_000, 2)
     assert fit(drawn) > 1e-9
-    wrong = [[layers_in_space.uniform(made.part(k, i), rng) for k in range(2)]
+    wrong = [[linear_noise.uniform(made.part(k, i), rng) for k in range(2)]
              for i in (made.layer_of(rng) for _ in range(8_000))]
     assert fit(np.array(wrong)) < 1e-9
     assert np.abs(drawn).mean(axis=0) == pytest.approx([made.expected_size(0), made.expected_size(1)], rel=0.05)
@@ -299,7 +304,7 @@ def test_noise_in_space_without_entries_or_with_gaps_is_refused_and_the_best_wid
         LayersInSpace([], 1.0, 0.5)
     with pytest.raises(InputError, match="a gap of"):
         LayersInSpace([WHOLE, neighbours([(0, 0), (4, 4)])], 1.0, 0.5)
-    made = layers_in_space.best([GAPS, GAPS], 3.0)
+    made = linear_noise.best([GAPS, GAPS], 3.0)
     assert all(made.expected_size() <= LayersInSpace([GAPS, GAPS], 3.0, width).expected_size() + 1e-9
                for width in (0.1, 0.3, 1.0, 2.0, 4.0))
 
@@ -307,12 +312,12 @@ def test_noise_in_space_without_entries_or_with_gaps_is_refused_and_the_best_wid
 def test_the_sources_statements_on_rates_are_judged_by_committed_rates():
     rows = [{**row, "epsilon": float(row["epsilon"]), "rate": float(row["rate"]), "converged": int(row["converged"])}
             for row in results("linear")]
-    lines = layers_in_space.judged(rows)
+    lines = linear_noise.judged(rows)
     assert {f"- {line}" for line in lines} <= {*(RESULTS / "linear.md").read_text(encoding="utf-8").splitlines()}
     assert [line.rsplit(": ", 1)[1] for line in lines] == ["true from ε = 1 on", "true from ε = 0.5 on", "true"]
     for row in rows:
         row["rate"], row["converged"] = (3.0, 3_000) if row["set"] == "V1 = V6" else (row["rate"], row["converged"])
-    assert [line.rsplit(": ", 1)[1] for line in layers_in_space.judged(rows)] == ["false", "false", "false"]
+    assert [line.rsplit(": ", 1)[1] for line in linear_noise.judged(rows)] == ["false", "false", "false"]
 
 
 # Composition
@@ -454,9 +459,10 @@ def test_jtrees_corrected_filter_has_its_law_costs_epsilon_and_a_third_more_woul
 
 
 def test_the_sensitivity_of_v_from_5_to_6_is_6_of_a_record_that_is_added():
-    z, losses = np.linspace(-30, 30, 6001), []
+    z, losses = np.linspace(-30, 30, 6001)[:, None], []
     for values in ((0, 1), (5, 6)):
-        made = Layered(neighbours([values], False), 1.0)
+        moves = neighbours([values], False)
+        made = LayersInSpace([moves], 1.0, Layered(moves, 1.0).width)
         losses.append(np.abs(np.log(made.density(z + 6.0) / made.density(z))).max())
     assert losses[0] == pytest.approx(6.0, abs=1e-6)
     assert losses[1] <= 1.0 + 1e-9

@@ -27,7 +27,6 @@ from experiments import (
     rates,
     runs,
     search,
-    table_coverage,
     tables,
 )
 from experiments.asked import Asked
@@ -68,7 +67,7 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 @pytest.mark.parametrize(("stem", "page"), [
     *((stem, None) for stem in fingerprints.BY_ROWS),
-    ("coverage", coverage.coverage), ("rates", rates.rates), ("coverage_tables", table_coverage.coverage_tables)])
+    ("coverage", coverage.coverage), ("rates", rates.rates), ("coverage_tables", coverage.coverage_tables)])
 def test_committed_pages_are_what_their_committed_lines_make(stem, page):
     path = cells.RESULTS / f"{stem}.csv"
     text = pages.rewritten(stem, cells.RESULTS) if page is None else fingerprints.marked(
@@ -158,7 +157,13 @@ def test_a_call_is_named_by_what_it_is_given_and_what_it_reaches(monkeypatch, tm
     assert cells.reached("experiments.three") == every
     before = cells.code_of.__wrapped__("experiments.three")
     (tmp_path / "trigmech" / "a.py").write_text("from trigmech.report import pages")
-    assert cells.code_of.__wrapped__("experiments.three") != before
+    assert (after := cells.code_of.__wrapped__("experiments.three")) != before
+    # Descriptions of data are read by experiments, and not by the package.
+    package = cells.code_of.__wrapped__("trigmech.a")
+    (tmp_path / "experiments" / "expected").mkdir()
+    (tmp_path / "experiments" / "expected" / "one.toml").write_text("low = 0")
+    assert cells.code_of.__wrapped__("experiments.three") != after
+    assert cells.code_of.__wrapped__("trigmech.a") == package
 
 
 def made_up(dataset, row, errors, setting="B", proved=1.0, seconds=0.5, workload="w1", name=None, repetitions=1):
@@ -343,15 +348,15 @@ def test_error_bars_are_held_against_the_errors():
     bars = PredictedError(0.95, np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[2.0, 4.0], [2.0, 4.0]]),
                           np.array([3.0, 4.5]))
     errors, measured = np.array([[-1.0, 5.0], [4.0, -1.0]]), np.array([[-1.0, 1.0], [4.0, -1.0]])
-    found = coverage.held(errors, measured, bars)
+    found = coverage.held_by_width(errors, measured, bars)
     assert found["within"] == [0.5, 0.5]
     assert found["worst"] == [0.0, 0.0]
     assert found["ratio"] == [(2.0 + 0.5) / 2.0, (0.8 + 4.0) / 2.0]
     assert found["excess"] == pytest.approx([math.sqrt(17.0 / 2.0), math.sqrt(26.0 / 8.0)])
     assert found["unmeasured"] == pytest.approx([0.0, 16.0 / 18.0])
-    assert coverage.held(0.1 * errors, measured, bars)["worst"] == [1.0, 1.0]
+    assert coverage.held_by_width(0.1 * errors, measured, bars)["worst"] == [1.0, 1.0]
     # An answer without error is within, and divides by no zero.
-    assert np.isfinite(coverage.held(0.0 * errors, 0.0 * measured, bars)["ratio"]).all()
+    assert np.isfinite(coverage.held_by_width(0.0 * errors, 0.0 * measured, bars)["ratio"]).all()
 
 
 @pytest.mark.nightly
@@ -453,7 +458,7 @@ def test_every_listed_experiment_is_in_the_readme_and_is_given_what_was_asked_fo
 def newcomer(folders, monkeypatch):
     """A data set that neither the thesis nor goals.csv knows, and results of all cells that are made up."""
     def made_up_result(cell):
-        if cell.function is coverage.held_bars:
+        if cell.function is coverage.smooth_bars:
             one = {"within": 0.9, "worst": 1.0, "ratio": 3.0, "excess": 1.5, "unmeasured": 0.2}
             return {workload: {what: [value] * len(sigmas) for what, value in one.items()}
                     for workload, sigmas in frames.SIGMAS.items()}

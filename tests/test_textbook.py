@@ -4,15 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import textbook
+from experiments import cells, textbook
 from experiments.asked import Asked
+from experiments.frames import read_csv
 
 
 def test_every_book_has_a_schema_of_the_columns_of_its_formula():
     assert len(textbook.BOOKS) == 20
     for book in textbook.BOOKS:
-        used = [name for name in book.bounds if name in book.formula.split()]
-        schema = textbook.schema_of(book, used)
+        schema = textbook.schema_of(book, list(book.bounds))
         assert set(schema.names) == set(book.formula.replace("~", "+").replace(" ", "").split("+"))
 
 
@@ -42,10 +42,9 @@ def test_a_quick_run_writes_a_line_for_each_coefficient(monkeypatch, tmp_path):
     """Made results in place of releases."""
     made = {"n": 5, "coefficient": ["a"], "real": [1.0], "error": [0.1], "naive": [1.0], "naive error": [0.1],
             "value": [1.0], "low": [0.5], "high": [1.5], "deviation": [0.2]}
-    monkeypatch.setattr(textbook, "run_cells", lambda cells, jobs, title: [(cell, made) for cell in cells])
-    written = {}
-    monkeypatch.setattr(textbook, "write", lambda stem, frame: written.update({stem: frame}))
-    monkeypatch.setattr(textbook, "write_markdown", lambda stem, lines: tmp_path / "\n".join(lines)[:5])
-    textbook.textbook(Asked(quick=True))
-    assert list(written) == ["textbook_quick"]
-    assert np.array_equal(written["textbook_quick"]["epsilon"], textbook.EPSILONS)
+    monkeypatch.setattr(cells, "RESULTS", tmp_path)
+    monkeypatch.setattr(cells, "run_cells", lambda todo, jobs, title: [(cell, made) for cell in todo])
+    assert textbook.textbook(Asked(quick=True)).name == "textbook_quick.md"
+    written = read_csv(tmp_path / "textbook_quick.csv")
+    assert np.array_equal(written["epsilon"], textbook.EPSILONS)
+    assert list(written["real"]) == [1.0] * 3

@@ -26,7 +26,7 @@ from experiments.asked import Asked
 from experiments.cells import HERE, save
 from experiments.companions import pages
 from experiments.companions.discrete import Array
-from experiments.protocols.data import ADULT_NUMBERS, ORDER
+from experiments.protocols.data import adult_rows
 
 PAGE = HERE.parent / "docs" / "gallery.md"
 BLOCK = re.compile(r"^```python\n((?:.*\n)+?)```\n", re.MULTILINE)
@@ -102,17 +102,11 @@ GALLERY = [Primitive(title, guarantee, code)
            for title, guarantee, _, code, _ in SECTION.findall(PAGE.read_text(encoding="utf-8"))]
 
 
-def parsed(content: bytes) -> pd.DataFrame:
-    """Return rows of Adult, by the names of UCI, as text."""
-    return pd.DataFrame([line.rstrip(".").split(", ") for line in content.decode().splitlines()
-                         if line and line[0] != "|"], columns=list(ORDER))
-
-
 @cache
 def table() -> pd.DataFrame:
     """Return Adult's train part and the text's two invented records."""
     invented = (HERE / "expected" / "tutorial_rows.csv").read_bytes()
-    return parsed(datasets.raw("ADULT")[0] + b"\n" + invented).astype(dict.fromkeys(ADULT_NUMBERS, int))
+    return adult_rows(datasets.raw("ADULT")[0] + b"\n" + invented)
 
 
 def chunk_answers(ages: Array, groups: Any, k: int) -> Array:

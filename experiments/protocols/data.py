@@ -40,40 +40,7 @@ NOT_APPLICABLE = "N"
 # Codes that start so belong to other excerpts of the same dictionary: Massachusetts and Texas.
 OTHER_STATES = ("25-", "48-")
 
-# Adult, from its documentation.
-CATEGORIES = {
-    "workclass": "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, "
-                 "Never-worked",
-    "education": "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, "
-                 "Masters, 1st-4th, 10th, Doctorate, 5th-6th, Preschool",
-    "marital-status": "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, "
-                      "Married-AF-spouse",
-    "occupation": "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, "
-                  "Handlers-cleaners, Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, "
-                  "Priv-house-serv, Protective-serv, Armed-Forces",
-    "relationship": "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried",
-    "race": "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black",
-    "sex": "Female, Male",
-    "native-country": "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), "
-                      "India, Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, "
-                      "Vietnam, Mexico, Portugal, Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, "
-                      "Columbia, Hungary, Guatemala, Nicaragua, Scotland, Thailand, Yugoslavia, El-Salvador, "
-                      "Trinadad&Tobago, Peru, Hong, Holand-Netherlands",
-    "income": "<=50K, >50K",
-}
-KEPT_MISSING = ("workclass", "occupation", "native-country")
-UNKNOWN = "?"
-ORDER = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
-         "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
-ADULT_BOUNDS = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999),
-                "capital-loss": (0, 4_356), "hours-per-week": (1, 99)}
-ADULT_NUMBERS: dict[str, dict[str, Any]] = {
-    "age": {"lower": 16, "upper": 100}, "fnlwgt": {"lower": 1e4, "upper": 2e6, "transform": "log"},
-    "education-num": {"lower": 1, "upper": 16},
-    "capital-gain": {"lower": 1, "upper": 1e5, "special": (0,), "transform": "log"},
-    "capital-loss": {"lower": 1, "upper": 5e3, "special": (0,)},
-    "hours-per-week": {"lower": 0, "upper": 100, "special": (20, 30, 35, 40, 45, 50, 60)},
-}
+UNKNOWN = "?"  # of Adult
 TRAIN, SPLIT_SEED = 0.8, 2026
 FOLDER = Path(__file__).parent / "sets"  # of data sets that are files of their own
 
@@ -231,37 +198,32 @@ def nist_rows(path: Path, schema: tm.Schema) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _adult() -> tuple[pd.DataFrame, tm.Schema]:
-    def column(name: str) -> tm.Column:
-        if name in ADULT_BOUNDS:
-            return tm.Column(name, *ADULT_BOUNDS[name], "integer")
-        unknown = (UNKNOWN,) if name in KEPT_MISSING else ()
-        return tm.Column(name, kind="categorical", categories=(*CATEGORIES[name].split(", "), *unknown))
-
-    return _adult_parts()[0], tm.Schema(map(column, ORDER))
+def adult_schema(name: str = "adult") -> tm.Schema:
+    """Return Adult's schema, or that of "adult_whole"."""
+    return schema_file.load_schema(FOLDER / f"{name}.toml")
 
 
 def _adult_whole() -> tuple[pd.DataFrame, tm.Schema]:
-    """Return all rows, described as a data holder would: missing and special values, and skewed numbers."""
-    def column(name: str) -> tm.Column:
-        if name in ADULT_NUMBERS:
-            return tm.Column(name, kind="integer", **ADULT_NUMBERS[name])
-        return tm.Column(name, kind="categorical", categories=tuple(CATEGORIES[name].split(", ")),
-                         missing="keep" if name in KEPT_MISSING else "refuse")
-
-    rows = pd.concat(_adult_parts(), ignore_index=True)
-    for name in KEPT_MISSING:
-        rows[name] = rows[name].where(rows[name] != UNKNOWN, None)
-    return rows, tm.Schema(map(column, ORDER))
+    rows, schema = pd.concat(_adult_parts(), ignore_index=True), adult_schema("adult_whole")
+    for column in schema.columns:
+        if column.missing == "keep":
+            rows[column.name] = rows[column.name].where(rows[column.name] != UNKNOWN, None)
+    return rows, schema
 
 
 @lru_cache(maxsize=1)
 def _adult_parts() -> tuple[pd.DataFrame, pd.DataFrame]:
-    rows = [line.split(", ") for part in datasets.raw("ADULT") for line in part.decode("ascii").splitlines()
-            if line and not line.startswith("|")]
-    whole = pd.DataFrame(rows, columns=list(ORDER)).astype(dict.fromkeys(ADULT_BOUNDS, int))
-    # The labels of the second part end in a full stop.
-    return _split(whole.assign(income=whole["income"].str.rstrip(".")))
+    parts = (adult_rows(content) for content in datasets.raw("ADULT"))
+    return _split(pd.concat(parts, ignore_index=True))
+
+
+def adult_rows(content: bytes) -> pd.DataFrame:
+    """Return the rows of a file of Adult."""
+    # The labels of the second part end in a full stop; a bar starts a comment.
+    rows = [line.rstrip(".").split(", ") for line in content.decode("ascii").splitlines() if line and line[0] != "|"]
+    schema = adult_schema()
+    return pd.DataFrame(rows, columns=list(schema.names)).astype(
+        {column.name: int for column in schema.columns if column.categories is None})
 
 
 def _aim(name: str) -> tuple[pd.DataFrame, tm.Schema]:
@@ -331,6 +293,7 @@ SETS: dict[str, TableSet] = {each.name: each for each in (
                numbers=name)
       for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
     TableSet("pam", (), partial(_numbers, "PAM"), numbers="PAM"),
-    TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1], numbers="ADULT"),
+    TableSet("adult", ("adult",), lambda: (_adult_parts()[0], adult_schema()), lambda: _adult_parts()[1],
+             numbers="ADULT"),
     TableSet("adult_whole", ("adult",), _adult_whole),
 )}

@@ -2,12 +2,14 @@
 
 import itertools
 import re
+import tomllib
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
+from experiments.cells import HERE
 from experiments.protocols.coding import Codes, column_codes, total_variations
 from trigmech.schema.schema import Column, Schema
 
@@ -19,27 +21,8 @@ DENSITIES = [0.0, 150.0, *np.logspace(1.0, np.log10(52_864.7 + 500.0), 21)[8:]]
 DEPTH = 6  # of the tree that tells synthetic from real rows
 ABOVE, HIGHEST = ("PINCP", "POVPIP"), 1e9  # numbers of which a missing one is above all; of others it is below
 
-# Rows that cannot be, in the terms of the data dictionary, where "N" is missing. A rule of whose columns one is not
-# there does not apply. That a top income is not poor is left out: the program asks it of incomes above 3,000,000, which
-# are out of bounds.
-CHILD, TODDLER, ADULT, QUARTERS, HOUSE = "AGEP < 15", "AGEP < 5", "AGEP > 15", "HOUSING_TYPE > 1", "HOUSING_TYPE == 1"
-RULES: dict[str, tuple[str, ...]] = {
-    **{f"child_{name}": (f"{CHILD} and {name}.notna()",) for name in ("DVET", "MSP", "PINCP", "PINCP_DECILE",
-                                                                      "INDP_CAT")},
-    "child_phd": (f"{CHILD} and EDU >= 12",),
-    "adult_N": tuple(f"{ADULT} and {name}.isna()" for name in ("MSP", "PINCP", "PINCP_DECILE", "EDU", "DPHY", "DREM")),
-    "toddler_DPHY": (f"{TODDLER} and DPHY.notna()",),
-    "toddler_DREM": (f"{TODDLER} and DREM.notna()",),
-    "toddler_diploma": (f"{TODDLER} and EDU >= 5",),
-    "infant_EDU": ("AGEP < 3 and EDU.notna()",),
-    "too_many_children": ("NOC >= NPF",),
-    "gq_own_jail": (f"{QUARTERS} and OWN_RENT == 2", "HOUSING_TYPE == 2 and OWN_RENT == 1"),
-    "gq_own_dorm": ("HOUSING_TYPE == 3 and OWN_RENT == 1",),
-    "gq_h_family_NPF": (f"{QUARTERS} and NPF.notna()",),
-    "gq_h_family_NOC": (f"{QUARTERS} and NOC.notna()",),
-    "house_NOC": (f"{HOUSE} and NOC.isna()",),
-    "house_OWN_RENT": (f"{HOUSE} and OWN_RENT == 0",),
-}
+# Rows that cannot be.
+RULES: dict[str, list[str]] = tomllib.loads((HERE / "expected" / "nist_rules.toml").read_text(encoding="utf-8"))
 
 
 def k_marginal(real: pd.DataFrame, made: pd.DataFrame, schema: Schema, within: str = "",
