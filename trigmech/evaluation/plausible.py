@@ -59,7 +59,7 @@ class PlausibleTables:
         self._kept_products, self._product_deviation = targets.products - products, 0.0
         if release.products is not None:
             noise = release.products.deviation
-            shrink = partial(products_kept, release)
+            shrink = partial(products_kept, release.products, release.columns)
             self._product_deviation = _left_open(shrink, release.products.means - products, noise, np.asarray, rng)
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:

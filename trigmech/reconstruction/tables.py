@@ -146,15 +146,13 @@ def independent(release: Release) -> tuple[list[Array], Array]:
     return tables, means[query.places].prod(axis=1)
 
 
-def products_kept(release: Release, deviation: Array) -> Array:
-    """Return the shrunk deviations (K,) of the release's products from independence. It must have products."""
-    measured = release.products
-    assert measured is not None
+def products_kept(measured: Measurement[Products], columns: Sequence[ReleasedColumn], deviation: Array) -> Array:
+    """Return the shrunk deviations (K,) of released products from independence."""
     query = measured.query
     if not query.tells_tables:
         return shrunk_products(deviation, measured.deviation, query.places)
     variances = [np.maximum(column.mass @ feature**2 - (column.mass @ feature) ** 2, 0.0)
-                 for feature, column in zip(query.features, release.columns, strict=True)]
+                 for feature, column in zip(query.features, columns, strict=True)]
     scales = np.sqrt(np.concatenate(variances))[query.places].prod(axis=1)
     return shrunk_contrasts(deviation, measured.deviation, query.places, scales)
 
@@ -180,7 +178,7 @@ def copula_of(release: Release) -> Copula | None:
         return Copula.by_directions(release.columns, release.directions)
     if release.products is None:
         return None
-    kept = products_kept(release, release.products.means - independent(release)[1])
+    kept = products_kept(release.products, release.columns, release.products.means - independent(release)[1])
     return Copula.by_products(release.columns, release.products.query, kept) if kept.any() else None
 
 
@@ -250,7 +248,7 @@ class Targets:
         measured = release.products
         self.products = np.zeros(0) if measured is None else measured.means
         if measured is not None and shrunk and len(products):
-            kept = products_kept(release, self.products - products)
+            kept = products_kept(measured, release.columns, self.products - products)
             self.products, self.dependent = products + kept, bool(kept.any())
         self.dependent |= self.copula is not None
         self.pairs = []
