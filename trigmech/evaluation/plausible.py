@@ -23,8 +23,8 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Histogram, PrefixSums
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import kept
-from trigmech.reconstruction.dependence import centred, shrunk_products, shrunk_table
-from trigmech.reconstruction.tables import Targets, cells_of_columns, independent, reconstruct_table
+from trigmech.reconstruction.dependence import centred, shrunk_table
+from trigmech.reconstruction.tables import Targets, cells_of_columns, independent, products_kept, reconstruct_table
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -59,7 +59,7 @@ class PlausibleTables:
         self._kept_products, self._product_deviation = targets.products - products, 0.0
         if release.products is not None:
             noise = release.products.deviation
-            shrink = partial(shrunk_products, noise=noise, places=release.products.query.places)
+            shrink = partial(products_kept, release.products, release.columns)
             self._product_deviation = _left_open(shrink, release.products.means - products, noise, np.asarray, rng)
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:

@@ -13,8 +13,8 @@ from trigmech.privacy.privacy_loss import gaussian_epsilon
 
 # At delta = 0, fractions of epsilon for the look and for details with little noise, and for the look with much noise.
 # Noise is little or much if the number of pairs over n epsilon is below the first or above the second number.
-PURE_LOOK, PURE_CLOSER, MOST_PURE_LOOK = 0.32, 0.1, 0.9
-PURE_QUIET, PURE_NOISY = 0.012, 0.05
+PURE_LOOK, PURE_CLOSER, MOST_PURE_LOOK = 0.32, 0.1, 0.97
+PURE_QUIET, PURE_NOISY = 0.006, 0.015
 # The look's largest fraction if all columns have two positions; and the number of positions where it stops growing.
 BINARY_LOOK, FULL_SIZE = 0.42, 6
 # Under Gaussian noise, the fraction of the tables' budget that is kept for tables that deserve more precision.

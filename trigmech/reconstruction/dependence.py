@@ -16,6 +16,11 @@ LARGEST = 1e60
 FAINTEST = 1e-280
 # The least variance that a matrix of low rank leaves of the noise.
 LEAST_LEFT = 0.2
+# The usual size of the dependence in a product of contrasts, as a fraction of the largest possible one: a correlation.
+USUAL = 0.25
+# The largest eigenvalue of noise exceeds 2 by more than CHANCE times the size^(-2/3) in one of a hundred matrices (the
+# law of Tracy and Widom).
+CHANCE = 2.0
 # The prior of what it leaves of products of directions: the odds that all are 0; the smallest size and the number of
 # sizes, up to that of the largest product; fractions that are not 0; and the deviations in their mixture.
 NOTHING, LEAST_SIZE, SIZES, FRACTIONS, MULTIPLES = 0.1, 0.5, 10, (0.3, 0.999), (0.5, 1.0, 2.0, 4.0)
@@ -103,19 +108,41 @@ def shrunk_directions(deviation: Array, noise: float, places: NDArray[np.int64],
     return (common + left * sparse_means((values - common) / left, scales / scales.max())) * noise
 
 
-def sparse_means(values: Array, scales: Array) -> Array:
+def shrunk_contrasts(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array) -> Array:
+    """Return the shrunk deviations (K,) of noisy products of contrasts from independence.
+
+    As :func:`shrunk_directions`, but ``scales`` (K,) are the products of the standard deviations of the two factors,
+    beyond which no true deviation lies. The noise of many products can be larger than that. Shrunk one by one, the
+    largest third of pure noise would then count as strong dependence. Here a prior of possible sizes leaves hardly
+    anything of it.
+    """
+    largest = float(scales.max(initial=0.0))
+    if not largest > 0.0:
+        return np.zeros(len(deviation))
+    values = np.clip(deviation / noise, -LARGEST, LARGEST)
+    size = len(np.unique(places))
+    common, left = np.zeros(len(values)), 1.0
+    # If noise is larger, no possible dependence has an eigenvalue above those of noise.
+    if 2.0 * noise <= math.sqrt(size) * largest:
+        common, left = _common(values, places, 2.0 + CHANCE * size ** (-2.0 / 3.0))
+    rest = sparse_means((values - common) / left, scales / largest, USUAL * largest / noise)
+    return np.clip((common + left * rest) * noise, -scales, scales)
+
+
+def sparse_means(values: Array, scales: Array, largest: float = math.inf) -> Array:
     """Return the posterior means (K,) of numbers that were measured with noise of deviation 1.
 
     Each number is 0, or it comes from a mixture of normal distributions whose deviations are multiples of its scale:
     most are small, a few are large. The size of the deviations and the fraction of numbers that are not 0 are averaged
     over a grid by their marginal likelihood (empirical Bayes), beside all numbers being 0. So noise alone leaves hardly
-    anything, and strong numbers stay as they are. Cost: about 200 K exponentials.
+    anything, and strong numbers stay as they are. No size exceeds ``largest``, above 0. Cost: about 200 K exponentials.
 
     References
     ----------
     Johnstone and Silverman 2004, Needles and straw in haystacks; Stephens 2017, False discovery rates: a new deal.
     """
-    sizes = np.geomspace(LEAST_SIZE, max(float(np.abs(values).max(initial=0.0)), 2.0 * LEAST_SIZE), SIZES)
+    most_size = min(max(float(np.abs(values).max(initial=0.0)), 2.0 * LEAST_SIZE), largest)
+    sizes = np.geomspace(min(LEAST_SIZE, 0.5 * most_size), most_size, SIZES)
     # The sum of likelihoods over that of zeros alone, and of means with these weights, both over exp(most).
     most, total, made = 0.0, NOTHING, np.zeros(len(values))
     for size, fraction in product(sizes.tolist(), FRACTIONS):
@@ -133,10 +160,11 @@ def sparse_means(values: Array, scales: Array) -> Array:
     return made / total
 
 
-def _common(values: Array, places: NDArray[np.int64]) -> tuple[Array, float]:
+def _common(values: Array, places: NDArray[np.int64], above: float = 2.0) -> tuple[Array, float]:
     """Return what a matrix of low rank explains (K,) of products, in units of their noise, and the rest's deviation.
 
-    The matrix has followed as many dimensions of the noise as it has parameters.
+    Its eigenvalues exceed ``above`` in units of the noise times the root of the size. The matrix has followed as many
+    dimensions of the noise as it has parameters.
     """
     held, own = np.unique(places, return_inverse=True)
     size, (first, second) = len(held), own.reshape(-1, 2).T
@@ -146,7 +174,7 @@ def _common(values: Array, places: NDArray[np.int64]) -> tuple[Array, float]:
     for _ in range(ROUNDS):
         eigenvalues, vectors = np.linalg.eigh(np.where(measured, known, found))
         y = eigenvalues / np.sqrt(size)
-        kept = np.sign(y) * np.sqrt(np.maximum(y**2 - 4.0, 0.0)) * np.sqrt(size)
+        kept = np.sign(y) * np.sqrt(np.maximum(y**2 - 4.0, 0.0)) * np.sqrt(size) * (np.abs(y) > above)
         before, found = found, (vectors * kept) @ vectors.T
         # In units of the noise. With many columns the diagonal is a small part, so it settles at once.
         if np.abs(found - before).max(initial=0.0) <= SETTLED:

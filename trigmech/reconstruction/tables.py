@@ -16,7 +16,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
-from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products
+from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_products
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
 from trigmech.reconstruction.sparse import TableEstimate, estimated, with_margins
@@ -146,6 +146,17 @@ def independent(release: Release) -> tuple[list[Array], Array]:
     return tables, means[query.places].prod(axis=1)
 
 
+def products_kept(measured: Measurement[Products], columns: Sequence[ReleasedColumn], deviation: Array) -> Array:
+    """Return the shrunk deviations (K,) of released products from independence."""
+    query = measured.query
+    if not query.tells_tables:
+        return shrunk_products(deviation, measured.deviation, query.places)
+    variances = [np.maximum(column.mass @ feature**2 - (column.mass @ feature) ** 2, 0.0)
+                 for feature, column in zip(query.features, columns, strict=True)]
+    scales = np.sqrt(np.concatenate(variances))[query.places].prod(axis=1)
+    return shrunk_contrasts(deviation, measured.deviation, query.places, scales)
+
+
 def cells_of_columns(release: Release) -> dict[int, NDArray[np.int64]]:
     """Return the cell of each position, for each column in a table of two columns or in products of contrasts.
 
@@ -167,8 +178,7 @@ def copula_of(release: Release) -> Copula | None:
         return Copula.by_directions(release.columns, release.directions)
     if release.products is None:
         return None
-    means = independent(release)[1]
-    kept = shrunk_products(release.products.means - means, release.products.deviation, release.products.query.places)
+    kept = products_kept(release.products, release.columns, release.products.means - independent(release)[1])
     return Copula.by_products(release.columns, release.products.query, kept) if kept.any() else None
 
 
@@ -238,7 +248,7 @@ class Targets:
         measured = release.products
         self.products = np.zeros(0) if measured is None else measured.means
         if measured is not None and shrunk and len(products):
-            kept = shrunk_products(self.products - products, measured.deviation, measured.query.places)
+            kept = products_kept(measured, release.columns, self.products - products)
             self.products, self.dependent = products + kept, bool(kept.any())
         self.dependent |= self.copula is not None
         self.pairs = []
