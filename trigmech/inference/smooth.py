@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
 from trigmech.functions.partition import Partition
@@ -13,8 +14,9 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
-# Powers of a number, and categories, of which there is a function; fewer of them are multiplied with other columns'.
-POWERS, CATEGORIES = 3, 6
+# Powers of a number, polynomials of its ranks, and categories, of which there is a function; fewer of them are
+# multiplied with other columns'.
+POWERS, RANKS, CATEGORIES = 3, 8, 6
 POWERS_OF_PAIRS, CATEGORIES_OF_PAIRS = 2, 3
 # Products that a fit can meet in reasonable time.
 MOST_PRODUCTS = 2_048
@@ -77,7 +79,8 @@ class SmoothFunctions:
 def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int]:
     """Return functions (size, q) of a column's positions, their powers (q,), and how many are multiplied with others.
 
-    They are indicators of the most frequent categories but one; for a number its powers, then special values.
+    They are indicators of the most frequent categories but one; for a number its powers, special values, then
+    polynomials of its ranks, without which a density could be wrong only where few measured functions see it.
     """
     k, p = len(partition.indicators), mass / max(float(mass.sum()), np.finfo(float).tiny)
     frequent = np.argsort(-p[:k], kind="stable")
@@ -88,8 +91,8 @@ def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int]:
         place = np.concatenate([np.zeros(k), partition.centres])
         powers = [(place**power, float(power)) for power in range(1, POWERS + 1)]
         some = held[:1]
-        raw, joint = [*powers[:POWERS_OF_PAIRS], *some, *powers[POWERS_OF_PAIRS:], *held[1:CATEGORIES]], (
-            POWERS_OF_PAIRS + len(some))
+        raw, joint = [*powers[:POWERS_OF_PAIRS], *some, *powers[POWERS_OF_PAIRS:], *held[1:CATEGORIES],
+                      *_of_ranks(p, k)], POWERS_OF_PAIRS + len(some)
     basis, kept = [np.ones(len(p))], list[int]()
     for number, (values, _) in enumerate(raw):
         rest = values
@@ -103,3 +106,11 @@ def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int]:
             kept.append(number)
     return (np.column_stack(basis)[:, 1:], np.array([raw[number][1] for number in kept]),
             sum(number < joint for number in kept))
+
+
+def _of_ranks(p: Array, k: int) -> list[tuple[Array, float]]:
+    """Return Legendre polynomials (size,) of the middle ranks of a number's positions, 0 at its k special values."""
+    inside = p[k:]
+    middle = (np.cumsum(inside) - 0.5 * inside) / max(float(inside.sum()), np.finfo(float).tiny)
+    values = legvander(2.0 * middle - 1.0, RANKS)
+    return [(np.concatenate([np.zeros(k), values[:, power]]), float(power)) for power in range(1, RANKS + 1)]
