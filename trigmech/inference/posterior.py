@@ -22,7 +22,7 @@ from scipy.sparse import block_diag, csr_matrix, hstack, identity
 
 from trigmech.functions.partition import all_codes
 from trigmech.inference.projection import Projection, projections
-from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
+from trigmech.inference.smooth import BINS, MOST_PRODUCTS, SmoothFunctions, parts
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
 
@@ -35,6 +35,8 @@ SMOOTH = 0.3
 MOST_ROWS, MOST_VALUES = 2**14, 2**24
 # The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
 ACCURACY, OF_DRAWS, STEPS = 1e-5, 1e-3, 2_000
+# What a regression adds to mean squares, relative to them.
+RIDGE = 1e-2
 # Up to so many measured numbers the problem is solved exactly, in blocks of so many rows.
 MOST_FACTORED, BLOCK = 1_500, 2_048
 # Noise is taken to have at least this deviation, and no released number to be further from the fit than so many
@@ -234,6 +236,20 @@ class Posterior:
             more = rng.normal(0.0, 1.0 / np.sqrt(self.release.n * self.m), x.shape)
             x += more - more.mean(axis=0)
         return 1.0 / self.m + x
+
+    def regressors(self, points: Array) -> Array:
+        """Return functions (r, q) of columns and pairs in rows (r, D), on which influences are regressed for biases."""
+        codes = all_codes([column.partition for column in self.release.columns], points)
+        held = [np.eye(BINS)[parts(column)[own]] for column, own in zip(self.release.columns, codes.T, strict=True)]
+        return np.column_stack([self.smooth.without_ranks(codes), *held])
+
+    def along(self, influence: Array) -> Array:
+        """Return the coefficients (q, s) of influences (m, s) along these functions, by regression with a ridge."""
+        values = self.regressors(self.points)
+        values -= values.mean(axis=0)
+        gram = values.T @ values / self.m
+        gram += RIDGE * np.diag(np.maximum(gram.diagonal(), LEAST))
+        return np.asarray(np.linalg.solve(gram, values.T @ (influence - influence.mean(axis=0)) / self.m))
 
     def variances(self, influence: Array) -> Variances:
         """Return the variances of the statistics with these influences (m, q), of the rows with the weights."""
