@@ -15,6 +15,7 @@ from trigmech.evaluation.resampling import SEED, Resamples
 from trigmech.inference.drawing import imputed, weighted
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.regression import Family, Regression, fitted
+from trigmech.inference.rehearsing import rehearsals
 from trigmech.inference.sql import Answer, ask
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
@@ -119,7 +120,7 @@ class Answering(NoisyMoments):
         >>> bool(found.low <= 40.0 <= found.high)
         True
         """
-        return imputed(*self._of_tables("imputations"), m, population,
+        return imputed(*self._of_tables("imputations"), self._rehearsed, m, population,
                        np.random.default_rng(SEED) if rng is None else rng, progress)
 
     def weighted(self) -> WeightedTable:
@@ -150,7 +151,12 @@ class Answering(NoisyMoments):
         >>> bool(found.low[0] <= 40.0 <= found.high[0])
         True
         """
-        return weighted(*self._of_tables("weights"), np.random.default_rng(SEED))
+        return weighted(*self._of_tables("weights"), self._rehearsed, np.random.default_rng(SEED))
+
+    @cached_property
+    def _rehearsed(self) -> NDArray[np.float64]:
+        """Rehearsals of the release, which imputations and weights share."""
+        return rehearsals(*self._of_tables("rehearsals"), np.random.default_rng(SEED))
 
     def _of_tables(self, what: str) -> tuple[Release, NDArray[np.float64], Design]:
         if not self.release.columns:

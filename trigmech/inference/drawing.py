@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from trigmech._parallel import in_order
@@ -18,11 +19,12 @@ from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import Posterior, rows_looked_at
+from trigmech.inference.rehearsing import rehearsed_white
+from trigmech.inference.smooth import BINS, parts
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
-from trigmech.mechanisms.rehearsal import rehearsed
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
@@ -32,21 +34,16 @@ from trigmech.reconstruction.tables import LEAST, Targets
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
-# A fit may be wrong like a sample of n over this many rows in functions that are not smooth, more if a rehearsal shows
-# it; and rehearsals see less than the truth.
-AT_LEAST, MORE = 4.0, 2.5
 # Rows of a half: at least and at most.
 FEWEST, MOST = 512, 4_096
 # Newton's steps, and the weight of the square of theta.
 NEWTON, STIFF = 40, 1e-3
-# Parts of equal mass in which a column's frequencies are drawn.
-BINS = 16
-# Rounds of calibration, and how far a weight changes in one at most.
-RAKED, RATIO = 3, (0.5, 2.0)
+# Rounds of calibration, how far a weight changes in one at most, and exchanges that are tried for each row.
+RAKED, RATIO, TRIED = 3, (0.5, 2.0), 16
 
 
-def imputed(release: Release, points: Array, design: Design, count: int, population: bool, rng: np.random.Generator,
-            progress: Progress | None = None) -> Imputations:
+def imputed(release: Release, points: Array, design: Design, rehearsed: Array, count: int, population: bool,
+            rng: np.random.Generator, progress: Progress | None = None) -> Imputations:
     """Return imputations of a release of tables.
 
     Parameters
@@ -56,6 +53,8 @@ def imputed(release: Release, points: Array, design: Design, count: int, populat
         Rows that were fitted to it.
     design : Design
         Its design, with its schema.
+    rehearsed : ndarray (r, 3, rows, D)
+        Its rehearsals (:mod:`trigmech.inference.rehearsing`).
     count : int
         How many tables, at least 2.
     population : bool
@@ -70,17 +69,17 @@ def imputed(release: Release, points: Array, design: Design, count: int, populat
     check_integers(2, m=count)
     # The workers are the threads: those of BLAS would only wait for each other.
     with threadpool_limits(1, user_api="blas"):
-        return _imputed(release, points, design, count, population, rng, progress)
+        return _imputed(release, points, design, rehearsed, count, population, rng, progress)
 
 
-def _imputed(release: Release, points: Array, design: Design, count: int, population: bool, rng: np.random.Generator,
-             progress: Progress | None) -> Imputations:
+def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, count: int, population: bool,
+             rng: np.random.Generator, progress: Progress | None) -> Imputations:
     schema = design.schema_given
     release = release.described(schema)
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release)
     points = rows_looked_at(release, points, rng)
-    posterior = Posterior(release, points, rehearsed_white(release, points, design, rng))
+    posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
     drawn = posterior.drawn(count, rng, population)
     fits = _Fits(release, constrained, posterior, drawn)
     half = int(np.clip(release.n // 2, FEWEST, MOST))
@@ -96,51 +95,16 @@ def _imputed(release: Release, points: Array, design: Design, count: int, popula
             progress("imputations", len(made), count)
     measured = tuple(tuple(schema.names[j] for j in each.query.columns) for each in release.measurements
                      if isinstance(each.query, Marginal))
-    return Imputations(schema, release.n, np.array(made), posterior.white, population, measured,
-                       _rehearsals(release, design, constrained, fits.copula, points, rng))
+    return Imputations(schema, release.n, np.array(made), posterior.white, population, measured, rehearsed)
 
 
-def _rehearsals(release: Release, design: Design, constrained: ConstrainedRows, copula: Copula | None, points: Array,
-                rng: np.random.Generator) -> Array:
-    """Return two tables, each with its fits to two releases with opposite noise (2, 3, rows, D).
-
-    One table is smooth: columns that depend on each other by the release's copula alone. The other one is the fit.
-    """
-    count = min(len(points), MOST)
-    rows = independent_rows([column.mass for column in release.columns], count, rng)
-    if copula is not None:
-        copula.arrange(rows, rng)
-    constrained.repair(rows, rng)
-    tables = [constrained.placed(rows, release.domain.d, rng), points[rng.choice(len(points), count, replace=False)]]
-    seeds = [int(seed) for seed in rng.integers(2**63, size=len(tables))]
-
-    def one(start: int, stop: int) -> Array:
-        k, turned = divmod(start, 2)
-        return rehearsed(design, tables[k], np.random.default_rng(seeds[k]), turned=bool(turned))
-
-    fitted = list(in_order(one, 2 * len(tables), 1))
-    return np.array([[table, *fitted[2 * k : 2 * k + 2]] for k, table in enumerate(tables)])
-
-
-def weighted(release: Release, points: Array, design: Design, rng: np.random.Generator) -> WeightedTable:
+def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
+             rng: np.random.Generator) -> WeightedTable:
     """Return the fitted rows with the weights that the release tells; parameters as for :func:`imputed`."""
     schema = design.schema_given
     release = ConstrainedRows(schema, release.columns, release.closer).of(release.described(schema))
     points = rows_looked_at(release, points, rng)
-    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, points, design, rng)))
-
-
-def rehearsed_white(release: Release, points: Array, design: Design, rng: np.random.Generator) -> float:
-    """Return the variance of a function of mean square 1 that is not smooth, as a rehearsal shows it."""
-    chosen = points[rng.choice(len(points), min(len(points), 2 * MOST), replace=False)]
-    again = rehearsed(design, chosen, rng)
-    found = []
-    for table in release.tables:
-        mine, theirs = table.query.means(chosen), table.query.means(again)
-        middle = 0.5 * (mine + theirs)
-        held = middle > 0.0
-        found.append(float((np.square(mine - theirs)[held] / middle[held]).sum()) / max(int(held.sum()) - 1, 1))
-    return max(AT_LEAST / release.n, MORE * float(np.mean(found)) if found else 0.0)
+    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, rehearsed)), rehearsed)
 
 
 class _Fits:
@@ -149,7 +113,6 @@ class _Fits:
     def __init__(self, release: Release, constrained: ConstrainedRows, posterior: Posterior, drawn: Array) -> None:
         self._release, self._constrained, self._smooth = release, constrained, posterior.smooth
         self._targets = Targets(release)
-        self.copula = self._targets.copula
         codes, smooth = posterior.codes, posterior.smooth
         places = [np.ravel_multi_index([cells[codes[:, j]] for j, cells in zip(pair.columns, pair.maps, strict=True)],
                                        pair.table.shape) for pair in self._targets.pairs]
@@ -159,8 +122,8 @@ class _Fits:
         self._triples = [np.column_stack([each.query.counted(codes[:, list(each.query.columns)], w).ravel()
                                           for w in drawn.T]) for each in release.triples]
         # Columns follow the drawn frequencies of some parts of them, too.
-        parts = [np.eye(BINS)[_parts(column)][:, 1:] for column in release.columns]
-        self._shapes = [np.column_stack([values, own]) for values, own in zip(smooth.features, parts, strict=True)]
+        own_parts = [np.eye(BINS)[parts(column)][:, 1:] for column in release.columns]
+        self._shapes = [np.column_stack([values, own]) for values, own in zip(smooth.features, own_parts, strict=True)]
         self._moments = [values[own].T @ drawn for values, own in zip(self._shapes, codes.T, strict=True)]
         means = smooth.evaluate(codes).T @ drawn
         ends = np.cumsum([values.shape[1] for values in smooth.features])
@@ -168,7 +131,7 @@ class _Fits:
 
     def halves(self, i: int, count: int, rngs: Sequence[np.random.Generator]) -> list[Array]:
         """Return points (count, D) that have what the i-th weights say, for each generator."""
-        columns = [replace(column, mass=tilted(column.mass, values, moments[:, i]))
+        columns = [replace(column, mass=tilted(column.mass, values, moments[:, i], np.square(moments.std(axis=1))))
                    for column, values, moments in zip(self._release.columns, self._shapes, self._moments, strict=True)]
         copula = Copula.by_products(columns, self._smooth, self._products[:, i])
         objective = self._objective(columns, i, count)
@@ -234,30 +197,41 @@ class _Fits:
             gram = (spread * w[:, None]).T @ spread + np.diag(np.square(goals.std(axis=1)) + STIFF)
             w *= np.clip(1.0 + spread @ np.linalg.solve(gram, goals[:, i] - means), *RATIO)
             w /= w.sum()
-        return rows[rng.permutation(systematic(w, len(rows), rng))]
+        picked = rng.permutation(systematic(w, len(rows), rng)).astype(np.int64)
+        tried = rng.integers(len(rows), size=(TRIED * len(rows), 2))
+        # What is known best is to be met best, because not all that was drawn can be met.
+        scale = np.maximum(goals.std(axis=1), 1.0 / len(rows))
+        _exchanged(values / scale, picked, (goals[:, i] - values[picked].mean(axis=0)) / scale, tried)
+        return rows[picked]
 
 
-def _parts(column: ReleasedColumn) -> NDArray[np.int64]:
-    """Return the part (size,) of the positions that each is in: the most frequent categories, or parts of equal mass.
+@njit(cache=True, nogil=True)
+def _exchanged(values: Array, picked: NDArray[np.int64], missing: Array, tried: NDArray[np.int64]) -> None:
+    """Replace picked rows (count,) by others in place, where this brings their means nearer to what is asked for.
 
-    Special values of a number are a part together.
+    ``missing`` (q,) is what the means (of ``values`` (m, q)) still miss; ``tried`` (t, 2) are places and rows.
     """
-    k, mass = len(column.partition.indicators), column.mass
-    if column.partition.value is None:
-        place = np.argsort(np.argsort(-mass, kind="stable"), kind="stable")
-        return np.minimum(place, BINS - 1)
-    below = np.cumsum(mass[k:]) - 0.5 * mass[k:]
-    total = max(float(mass[k:].sum()), np.finfo(float).tiny)
-    inside = np.minimum((below / total * (BINS - 1)).astype(np.int64), BINS - 2)
-    return np.concatenate([np.full(k, BINS - 1), inside])
+    count, q = len(picked), values.shape[1]
+    for t in range(len(tried)):
+        place, other = tried[t, 0], tried[t, 1]
+        own = picked[place]
+        gain = 0.0
+        for k in range(q):
+            change = (values[other, k] - values[own, k]) / count
+            gain += change * (2.0 * missing[k] - change)
+        if gain > 0.0:
+            picked[place] = other
+            for k in range(q):
+                missing[k] -= (values[other, k] - values[own, k]) / count
 
 
-def tilted(mass: Array, values: Array, moments: Array) -> Array:
+def tilted(mass: Array, values: Array, moments: Array, loose: ArrayLike = 0.0) -> Array:
     """Return the probabilities (size,) nearest to the given ones that have these means (q,) of functions (size, q).
 
     They are proportional to mass * exp(values @ theta), by Newton's method on the dual. Means that no probabilities
-    have are met as well as a theta of moderate size allows.
+    have are met as well as a theta of moderate size allows, those with a small variance ``loose`` (q,) best.
     """
+    stiff = STIFF + np.broadcast_to(np.asarray(loose, dtype=np.float64), moments.shape)
     theta, total = np.zeros(values.shape[1]), max(float(mass.sum()), np.finfo(float).tiny)
     moments = np.clip(moments, values.min(axis=0), values.max(axis=0))
     with np.errstate(divide="ignore"):
@@ -268,13 +242,14 @@ def tilted(mass: Array, values: Array, moments: Array) -> Array:
         top = float(exponent.max())
         raised = np.exp(exponent - top)
         whole = float(raised.sum())
-        return raised / whole, top + float(np.log(whole)) - float(theta @ moments) + 0.5 * STIFF * float(theta @ theta)
+        held = float(theta @ moments) - 0.5 * float(theta @ (stiff * theta))
+        return raised / whole, top + float(np.log(whole)) - held
 
     p, value = made(theta)
     for _ in range(NEWTON):
         mean = p @ values
-        slope = mean - moments + STIFF * theta
-        curvature = (values * p[:, None]).T @ values - np.outer(mean, mean) + STIFF * np.eye(len(theta))
+        slope = mean - moments + stiff * theta
+        curvature = (values * p[:, None]).T @ values - np.outer(mean, mean) + np.diag(stiff)
         step, size = np.linalg.solve(curvature, slope), 1.0
         if float(slope @ step) < 1e-12:
             break

@@ -19,6 +19,7 @@ from scipy.special import stdtrit
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, shown
 from trigmech.inference.estimate import Estimate
+from trigmech.inference.rehearsing import bias, squared
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
 
@@ -204,22 +205,15 @@ class Imputations:
         between = whole.var(axis=0, ddof=1)
         open_ = 0.25 * np.square(halves[:, 0] - halves[:, 1]).mean(axis=0)
         untold = self.rows * open_ * (self.white + (1.0 / self.n if self.population else 0.0))
-        variance = between / m + np.maximum(between - open_, 0.0) + untold + _squared_bias(
-            np.asarray(again, dtype=np.float64), value.shape)
+        variance = between / m + np.maximum(between - open_, 0.0) + untold
+        again = np.asarray(again, dtype=np.float64)
+        if again.size:
+            variance += squared(bias(again))
         deviation = np.sqrt(variance)
         half = deviation * float(stdtrit(m - 1, 0.5 * (1.0 + level)))
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)
-
-
-def _squared_bias(again: Array, shape: tuple[int, ...]) -> Array:
-    """Return the mean square, in this shape, of the bias that rehearsals (r, 3, ...) show."""
-    if not again.size:
-        return np.zeros(shape)
-    found = 0.5 * (again[:, 1] + again[:, 2]) - again[:, 0]
-    known = np.isfinite(found)
-    return np.asarray(np.square(np.where(known, found, 0.0)).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
 
 def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],

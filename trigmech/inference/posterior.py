@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import block_diag, csr_matrix, hstack, identity
 
 from trigmech.functions.partition import all_codes
 from trigmech.inference.projection import Projection, projections
-from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
+from trigmech.inference.smooth import BINS, MOST_PRODUCTS, SmoothFunctions, parts
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
 
@@ -34,6 +35,10 @@ SMOOTH = 0.3
 MOST_ROWS, MOST_VALUES = 2**14, 2**24
 # The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
 ACCURACY, OF_DRAWS, STEPS = 1e-5, 1e-3, 2_000
+# What a regression adds to mean squares, relative to them.
+RIDGE = 1e-2
+# Up to so many measured numbers the problem is solved exactly, in blocks of so many rows.
+MOST_FACTORED, BLOCK = 1_500, 2_048
 # Noise is taken to have at least this deviation, and no released number to be further from the fit than so many
 # deviations: hostile noise must not make numbers infinite.
 LEAST, FURTHEST, LARGEST = 1e-9, 1e6, 1e200
@@ -165,8 +170,31 @@ class Posterior:
     def _backward(self, u: Array) -> Array:
         return self._gathered(self._adjoint(u))
 
+    @cached_property
+    def _factored(self) -> tuple[Array, bool] | None:
+        """The Cholesky factor of DD' + I; None if there are too many measured numbers for it."""
+        _, transposed, maps, _ = self._measured
+        if maps.shape[0] > MOST_FACTORED:
+            return None
+        gram = np.eye(maps.shape[0])
+        for start in range(0, self.m, BLOCK):
+            own = (maps @ transposed[:, start : start + BLOCK]).toarray() - self._centre[:, None]
+            gram += self._unit**2 * (own @ own.T)
+        along = self._image(self._values / self.m) * self._wide
+        gram += along @ along.T
+        try:
+            return cho_factor(gram, lower=True, check_finite=False)
+        except LinAlgError:
+            # Measurements without noise leave more digits than numbers have.
+            return None
+
     def _solve(self, right: Array, accuracy: float = ACCURACY) -> Array:
-        """Return the solutions (m + s, q) of (D'D + I) v = right, by conjugate gradients for all columns at once."""
+        """Return the solutions (m + s, q) of (D'D + I) v = right.
+
+        They follow from the few measured numbers, or else by conjugate gradients for all columns at once.
+        """
+        if self._factored is not None:
+            return right - self._backward(cho_solve(self._factored, self._forward(right), check_finite=False))
         v, residual = np.zeros_like(right), right.copy()
         direction, size = residual.copy(), np.einsum("ij,ij->j", residual, residual)
         goal = accuracy**2 * np.maximum(size, np.finfo(float).tiny)
@@ -208,6 +236,20 @@ class Posterior:
             more = rng.normal(0.0, 1.0 / np.sqrt(self.release.n * self.m), x.shape)
             x += more - more.mean(axis=0)
         return 1.0 / self.m + x
+
+    def regressors(self, points: Array) -> Array:
+        """Return functions (r, q) of columns and pairs in rows (r, D), on which influences are regressed for biases."""
+        codes = all_codes([column.partition for column in self.release.columns], points)
+        held = [np.eye(BINS)[parts(column)[own]] for column, own in zip(self.release.columns, codes.T, strict=True)]
+        return np.column_stack([self.smooth.without_ranks(codes), *held])
+
+    def along(self, influence: Array) -> Array:
+        """Return the coefficients (q, s) of influences (m, s) along these functions, by regression with a ridge."""
+        values = self.regressors(self.points)
+        values -= values.mean(axis=0)
+        gram = values.T @ values / self.m
+        gram += RIDGE * np.diag(np.maximum(gram.diagonal(), LEAST))
+        return np.asarray(np.linalg.solve(gram, values.T @ (influence - influence.mean(axis=0)) / self.m))
 
     def variances(self, influence: Array) -> Variances:
         """Return the variances of the statistics with these influences (m, q), of the rows with the weights."""

@@ -5,19 +5,24 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
 from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
-# Powers of a number, and categories, of which there is a function; fewer of them are multiplied with other columns'.
-POWERS, CATEGORIES = 3, 6
+# Powers of a number, polynomials of its ranks, and categories, of which there is a function; fewer of them are
+# multiplied with other columns'.
+POWERS, RANKS, CATEGORIES = 3, 8, 6
 POWERS_OF_PAIRS, CATEGORIES_OF_PAIRS = 2, 3
 # Products that a fit can meet in reasonable time.
 MOST_PRODUCTS = 2_048
+# Parts of equal mass of a column.
+BINS = 16
 # A function that the others before it tell up to this part of its deviation is left out.
 TOLD = 1e-3
 
@@ -34,21 +39,25 @@ class SmoothFunctions:
         The power of the number that each is, 1 for indicators: products of powers are supposed to be smaller.
     joint : list of int
         How many of them, from the first on, are multiplied with those of other columns.
+    plain : list of int
+        How many of them, from the first on, are no polynomials of ranks.
     """
 
     features: list[Array]
     powers: list[Array]
     joint: list[int]
+    plain: list[int]
 
     @classmethod
     def of(cls, partitions: Sequence[Partition], masses: Sequence[Array]) -> "SmoothFunctions":
         """Return the functions that are orthonormal where the positions have these probabilities (size_j,)."""
         found = [_orthonormal(partition, mass) for partition, mass in zip(partitions, masses, strict=True)]
-        joint = [count for *_, count in found]
+        joint = [count for _, _, count, _ in found]
         # Of wide tables fewer of a column, and of the widest no products.
         while sum(joint) ** 2 > 2 * MOST_PRODUCTS:
             joint = [min(count, max(joint) - 1) for count in joint]
-        return cls([values for values, *_ in found], [powers for _, powers, _ in found], joint)
+        return cls([values for values, *_ in found], [powers for _, powers, *_ in found], joint,
+                   [count for *_, count in found])
 
     @cached_property
     def factors(self) -> Integers:
@@ -70,26 +79,41 @@ class SmoothFunctions:
     def evaluate(self, codes: Codes) -> Array:
         """Return the values (m, size) for rows (m, d) of positions: functions of one column first."""
         own = [values[codes[:, j]] for j, values in enumerate(self.features)]
-        products = [own[a][:, i] * own[b][:, j] for a, b, i, j in self.factors.tolist()]
+        products = self._products(own)
         return np.column_stack([*own, *products]) if products else np.column_stack(own)
 
 
-def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int]:
-    """Return functions (size, q) of a column's positions, their powers (q,), and how many are multiplied with others.
+    def without_ranks(self, codes: Codes) -> Array:
+        """Return the values (m, q) of all functions but polynomials of ranks, whose means far tails can dominate."""
+        own = [values[codes[:, j]] for j, values in enumerate(self.features)]
+        return np.column_stack([*(values[:, :count] for values, count in zip(own, self.plain, strict=True)),
+                                *self._products(own)])
 
-    They are indicators of the most frequent categories but one; for a number its powers, then special values.
+    def _products(self, own: Sequence[Array]) -> list[Array]:
+        return [own[a][:, i] * own[b][:, j] for a, b, i, j in self.factors.tolist()]
+
+
+def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int, int]:
+    """Return functions (size, q) of a column's positions, their powers (q,), how many are multiplied with others, and
+    how many are no polynomials of ranks.
+
+    They are indicators of the most frequent categories but one; for a number its powers, special values, then
+    polynomials of its ranks, without which a density could be wrong only where few measured functions see it.
     """
     k, p = len(partition.indicators), mass / max(float(mass.sum()), np.finfo(float).tiny)
     frequent = np.argsort(-p[:k], kind="stable")
     held = [(np.eye(len(p))[c], 1.0) for c in frequent if 0.0 < p[c] < 1.0]
     if partition.value is None:
         raw, joint = held[1 : CATEGORIES + 1], CATEGORIES_OF_PAIRS
+        plain = len(raw)
     else:
         place = np.concatenate([np.zeros(k), partition.centres])
         powers = [(place**power, float(power)) for power in range(1, POWERS + 1)]
         some = held[:1]
         raw, joint = [*powers[:POWERS_OF_PAIRS], *some, *powers[POWERS_OF_PAIRS:], *held[1:CATEGORIES]], (
             POWERS_OF_PAIRS + len(some))
+        plain = len(raw)
+        raw += _of_ranks(p, k)
     basis, kept = [np.ones(len(p))], list[int]()
     for number, (values, _) in enumerate(raw):
         rest = values
@@ -102,4 +126,27 @@ def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int]:
             basis.append(rest / size)
             kept.append(number)
     return (np.column_stack(basis)[:, 1:], np.array([raw[number][1] for number in kept]),
-            sum(number < joint for number in kept))
+            sum(number < joint for number in kept), sum(number < plain for number in kept))
+
+
+def _of_ranks(p: Array, k: int) -> list[tuple[Array, float]]:
+    """Return Legendre polynomials (size,) of the middle ranks of a number's positions, 0 at its k special values."""
+    inside = p[k:]
+    middle = (np.cumsum(inside) - 0.5 * inside) / max(float(inside.sum()), np.finfo(float).tiny)
+    values = legvander(2.0 * middle - 1.0, RANKS)
+    return [(np.concatenate([np.zeros(k), values[:, power]]), float(power)) for power in range(1, RANKS + 1)]
+
+
+def parts(column: ReleasedColumn) -> NDArray[np.int64]:
+    """Return the part (size,) of the positions that each is in: the most frequent categories, or parts of equal mass.
+
+    Special values of a number are a part together.
+    """
+    k, mass = len(column.partition.indicators), column.mass
+    if column.partition.value is None:
+        place = np.argsort(np.argsort(-mass, kind="stable"), kind="stable")
+        return np.minimum(place, BINS - 1)
+    below = np.cumsum(mass[k:]) - 0.5 * mass[k:]
+    total = max(float(mass[k:].sum()), np.finfo(float).tiny)
+    inside = np.minimum((below / total * (BINS - 1)).astype(np.int64), BINS - 2)
+    return np.concatenate([np.full(k, BINS - 1), inside])

@@ -12,6 +12,7 @@ from trigmech._validate import numbers
 from trigmech.errors import InputError, shown
 from trigmech.inference.estimate import Estimate
 from trigmech.inference.posterior import Posterior, Variances
+from trigmech.inference.rehearsing import bias, squared
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -28,6 +29,8 @@ class WeightedTable:
     ----------
     schema : Schema
     posterior : Posterior
+    rehearsed : ndarray (r, 3, rows, D)
+        Rehearsals: a public table, and what was fitted to two releases of it with opposite noise.
 
     Notes
     -----
@@ -37,6 +40,7 @@ class WeightedTable:
 
     schema: Schema
     posterior: Posterior
+    rehearsed: Array
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -76,6 +80,11 @@ class WeightedTable:
         ------
         InputError
             If the level is not between 0 and 1, or shapes do not fit.
+
+        Notes
+        -----
+        The variance is that of the noise, of what no measured function tells and, for a population, of sampling, with
+        the mean square of the bias that rehearsals of the release show.
         """
         if not 0.0 < level < 1.0:
             raise InputError(f"level must be between 0 and 1, not {shown(level)}")
@@ -84,12 +93,29 @@ class WeightedTable:
         noise, untold = self.posterior.variances(psi)
         squares = np.square(psi - self.weights @ psi)
         sampling = np.maximum(self.weights @ squares, LEAST_PART * squares.mean(axis=0)) / self.posterior.release.n
-        variance = noise + untold + (sampling if population else 0.0)
+        variance = noise + untold + (sampling if population else 0.0) + self.squared_bias(psi)
         deviation = np.sqrt(variance)
         half = deviation * float(ndtri(0.5 * (1.0 + level)))
         return Estimate(found, deviation, found - half, found + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         population)
+
+    def squared_bias(self, influence: ArrayLike) -> Array:
+        """Return the mean square (q,) over the rehearsals of the bias of fits, for statistics with these influences.
+
+        What the fits of a rehearsal have too much is known for smooth functions of columns and pairs. An influence
+        (m, q) is regressed on these, and the rest is taken to have no bias.
+        """
+        psi = self._checked(influence)
+        if not self.rehearsed.size:
+            return np.zeros(psi.shape[1])
+        return squared(self._biases @ self.posterior.along(psi))
+
+    @cached_property
+    def _biases(self) -> Array:
+        """What the fits of each rehearsal have too much (r, s) in the means of the functions that are regressed on."""
+        return bias(np.array([[self.posterior.regressors(points).mean(axis=0) for points in each]
+                              for each in self.rehearsed]))
 
     def _checked(self, influence: ArrayLike) -> Array:
         return numbers("influence", influence, self.posterior.m, "q")

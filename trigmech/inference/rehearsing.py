@@ -1,0 +1,94 @@
+"""What rehearsals show: releases of public tables, from which the errors of fits are known.
+
+A rehearsal releases a public table by the same design, once with noise and once with the opposite noise, and fits rows
+to both. What both fits have too much in their mean is a bias, since noise that enters linearly cancels. How far both
+are from the table where functions are not smooth is what the release does not tell.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._parallel import in_order
+from trigmech.functions.partition import all_codes
+from trigmech.measurement.released import Release
+from trigmech.mechanisms.base import Design
+from trigmech.mechanisms.rehearsal import rehearsed
+from trigmech.reconstruction.constrained import ConstrainedRows
+from trigmech.reconstruction.rows import independent_rows
+from trigmech.reconstruction.tables import cells_of_columns, copula_of
+
+Array = NDArray[np.float64]
+
+# Rows of a rehearsal at most.
+MOST = 4_096
+
+
+def rehearsals(release: Release, points: Array, design: Design, rng: np.random.Generator) -> Array:
+    """Return two public tables, each with its fits to two releases with opposite noise (2, 3, rows, D).
+
+    One table is smooth: columns that depend on each other by the release's copula alone. The other one is the fit.
+
+    Privacy: post-processing. Cost: four releases and fits of at most 4,096 rows, on all threads.
+    """
+    release = release.described(design.schema_given)
+    constrained = ConstrainedRows(design.schema_given, release.columns, release.closer)
+    release = constrained.of(release)
+    count = min(len(points), MOST)
+    rows = independent_rows([column.mass for column in release.columns], count, rng)
+    copula = copula_of(release)
+    if copula is not None:
+        copula.arrange(rows, rng)
+    constrained.repair(rows, rng)
+    tables = [constrained.placed(rows, release.domain.d, rng), points[rng.choice(len(points), count, replace=False)]]
+    seeds = [int(seed) for seed in rng.integers(2**63, size=len(tables))]
+
+    def one(start: int, stop: int) -> Array:
+        k, turned = divmod(start, 2)
+        return rehearsed(design, tables[k], np.random.default_rng(seeds[k]), turned=bool(turned))
+
+    fitted = list(in_order(one, 2 * len(tables), 1))
+    return np.array([[table, *fitted[2 * k : 2 * k + 2]] for k, table in enumerate(tables)])
+
+
+def bias(values: Array) -> Array:
+    """Return what the fits of each rehearsal have too much (r, ...), of a statistic of its tables (r, 3, ...)."""
+    return np.asarray(0.5 * (values[:, 1] + values[:, 2]) - values[:, 0])
+
+
+def squared(found: Array) -> Array:
+    """Return the mean square of biases (r, ...) over the rehearsals. One that is not finite says nothing."""
+    known = np.isfinite(found)
+    total = np.square(np.where(known, found, 0.0)).sum(axis=0)
+    return np.asarray(total / np.maximum(known.sum(axis=0), 1))
+
+
+def rehearsed_white(release: Release, rehearsed: Array) -> float:
+    """Return the variance of a function of mean square 1 that is not smooth, as rehearsals (r, 3, rows, D) show it.
+
+    It is the mean over the cells of all pairs of columns of (p - q)^2 / ((p + q) / 2), for the frequencies p of a
+    table and q of a fit, in the rehearsal where it is larger. On made populations it is near the same mean for the
+    population and the fit to a release of a sample.
+    """
+    partitions = [column.partition for column in release.columns]
+    found = [_distance(release, [all_codes(partitions, points) for points in each]) for each in rehearsed]
+    return max([1.0 / release.n, *found])
+
+
+def _distance(release: Release, codes: Sequence[NDArray[np.int32]]) -> float:
+    """Return the mean distance of the first table's cells to the others'."""
+    cells, found = cells_of_columns(release), list[float]()
+    held = sorted(cells)
+    for place, b in enumerate(held):
+        for a in held[:place]:
+            count = int(cells[b].max()) + 1
+            size = (int(cells[a].max()) + 1) * count
+            first, *others = (np.bincount(cells[a][each[:, a]] * count + cells[b][each[:, b]], minlength=size)
+                              / len(each) for each in codes)
+            for other in others:
+                middle = 0.5 * (first + other)
+                there = middle > 0.0
+                found.append(float((np.square(first - other)[there] / middle[there]).sum())
+                             / max(int(there.sum()) - 1, 1))
+    return float(np.mean(found)) if found else 0.0
