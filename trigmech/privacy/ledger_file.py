@@ -327,8 +327,7 @@ class LedgerFile:
                  "together, even if later charges were chosen after earlier outputs",
                  f"accepted next: {ledger_audit.remaining(state)}", f"last entry's hash: {state.head}"]
         if self.claims:
-            lines.append(f"claims of other tools, not proved here: {self.claims}; the total is correct only if they "
-                         "are")
+            lines.append(f"claims of other tools, not proved here: {self.claims}; the total is correct if they are")
         if any(entry.simulated for entry in state.charges):
             lines.append("SIMULATED entries: their noise came from seeded generators, so their outputs are NOT PRIVATE "
                          "and must not be published")
