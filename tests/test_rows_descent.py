@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trigmech.reconstruction import row_kernels as kernels
 from trigmech.reconstruction.rows import ENOUGH, RowObjective, independent_rows
 
 
@@ -34,9 +35,9 @@ class Problem:
             asked.products(*(np.array(part) for part in zip(*those, strict=True)))
         return asked
 
-    def residuals(self, rows):
+    def residuals(self, rows, m=None):
         """Of each function its weight, and the sum over the rows less m times the target."""
-        m, found = len(rows), []
+        m, found = len(rows) if m is None else m, []
         for j, target, weight in self.frequencies:
             counts = Counter(rows[:, j].tolist())
             found += [(weight, counts[b] - m * target[b]) for b in range(self.sizes[j])]
@@ -139,6 +140,76 @@ def test_a_sweep_is_that_of_a_twin_that_computes_the_objective_anew_for_every_ca
         np.testing.assert_array_equal(rows, expected)
         np.testing.assert_array_equal(flat(problem, residuals, compiled), [r for _, r in problem.residuals(rows)])
         assert compiled.value(residuals, 8) == problem.value(rows) / 64.0
+
+
+@each_kind
+@pytest.mark.parametrize("seed", range(4))
+def test_entries_are_left_out_by_what_their_best_moves_cost_the_first_rows(kinds, seed):
+    """The twin computes what an entry costs where it is and elsewhere: the objective with it less that without it."""
+    rng = np.random.default_rng(seed)
+    problem, m, sampled = problem_of(rng, kinds, whole=True, d=2), 60, 20
+    compiled, rows = problem.objective(), some_rows(rng, problem.sizes, m)
+    for j in range(2):
+        alone = Problem(problem.sizes, problem.features)
+        alone.maps = problem.maps
+        alone.frequencies = [entry for entry in problem.frequencies if entry[0] == j]
+        alone.tables = [entry for entry in problem.tables if j in [problem.maps[k][0] for k in entry[0]]]
+        alone.products = [entry for entry in problem.products if j in entry[0]]
+
+        def value(table, alone=alone):
+            return sum(weight * residual**2 for weight, residual in alone.residuals(table, m))
+
+        order, expected, costs, left_out, moves = rng.permutation(m), rows.copy(), [], 0, 0
+        for i in order.tolist():
+            rest, row = value(np.delete(expected, i, axis=0)), expected[i].copy()
+            values = []
+            for y in range(problem.sizes[j]):
+                expected[i, j] = y
+                values.append(value(expected) - rest)
+            stay, expected[i, j] = values[row[j]], row[j]
+            values[row[j]] = np.inf
+            if len(costs) >= sampled and stay < np.mean(costs[:sampled]) - kernels.BELOW * np.std(costs[:sampled]):
+                left_out += 1
+                continue
+            if np.isfinite(min(values)):
+                costs.append(min(values))
+            if min(values) < stay:
+                expected[i, j] = int(np.argmin(values))
+                moves += 1
+        residuals = compiled.residuals(rows)
+        assert compiled.sweep(rows, residuals, order, np.array([j]), 0.0, sampled) == moves
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(flat(problem, residuals, compiled), [r for _, r in problem.residuals(rows)])
+        assert left_out < m - sampled or problem.sizes[j] > 1
+
+
+def test_few_moves_are_lost_where_entries_are_left_out():
+    """A table of rows near its end: so that the same sweep with all entries gains hardly more."""
+    rng = np.random.default_rng(7)
+    m, sizes = 20_000, [30, 25, 20]
+    problem = Problem(sizes)
+    problem.maps = [(j, list(range(size))) for j, size in enumerate(sizes)]
+    hidden = rng.normal(size=m)
+    truth = np.column_stack([np.clip((hidden + rng.normal(0.0, 1.0, m) + 4.0) / 8.0 * size, 0, size - 1)
+                             for size in sizes]).astype(np.int32)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        counts = np.zeros((sizes[i], sizes[j]))
+        np.add.at(counts, (truth[:, i], truth[:, j]), 1.0 / m)
+        problem.tables.append(([i, j], counts + rng.normal(0.0, 1e-3, counts.shape), 1.0))
+    compiled = problem.objective()
+    start = np.column_stack([rng.permutation(column) for column in truth.T]).astype(np.int32)
+    compiled.descend(start, rng, most=3)
+    before, gains, moved = compiled.value(compiled.residuals(start), m), [], []
+    for sampled in (None, 500, m):
+        rows = start.copy()
+        residuals = compiled.residuals(rows)
+        moved.append(compiled.sweep(rows, residuals, np.arange(m), np.arange(3), 0.0, sampled))
+        gains.append(before - compiled.value(residuals, m))
+    assert moved[0] == moved[2]
+    assert gains[0] == gains[2]
+    assert gains[0] > 0.0
+    assert moved[1] < moved[0]
+    assert gains[1] > 0.7 * gains[0]
 
 
 @settings(max_examples=60, deadline=None)

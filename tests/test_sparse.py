@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.stats import chisquare, norm
 
 import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
@@ -342,7 +342,7 @@ def test_where_columns_are_firm_rows_leave_empty_cells_by_exchanges():
         rows[[0, 1], 1] = rows[[1, 0], 1]
         objective, rng = made.compiled(), np.random.default_rng(0)
         if not connected:
-            objective._connected = []
+            objective.exchange = lambda *_: 0
         residuals = objective.residuals(rows)
         assert objective.sweep(rows, residuals, np.arange(m), np.arange(2)) == 0
         for _ in range(20):
@@ -404,22 +404,76 @@ def test_more_rows_grow_from_copies_and_fit_as_well(released, monkeypatch):
         assert grown.points[:, j].mean() == pytest.approx(at_once.points[:, j].mean(), abs=3e-3)
 
 
-def test_rows_that_grow_start_from_one_or_two_copies_of_each(released, monkeypatch):
+def test_rows_that_grow_start_from_as_many_copies_of_each_or_one_less(released, monkeypatch):
     made, _ = released
-    monkeypatch.setattr(fits, "FIRST", 1_600)
+    monkeypatch.setattr(fits, "FIRST", 400)
     starts, ends, descend = [], [], descent.CompiledObjective.descend
 
     def seen(self, rows, *further, **options):
-        starts.append(rows.copy())
+        starts.append((rows.copy(), options["exchanging"], options["sampled"]))
         found = descend(self, rows, *further, **options)
         ends.append(rows.copy())
         return found
 
     monkeypatch.setattr(descent.CompiledObjective, "descend", seen)
     fits.reconstruct_table(made.release, 5_999, np.random.default_rng(0))
-    assert [len(rows) for rows in starts[:3]] == [1_500, 3_000, 5_999]
-    for before, after in zip(ends[:2], starts[1:3], strict=True):
+    assert [len(rows) for rows, *_ in starts[:3]] == [375, 1_500, 5_999]
+    # Copies of one row would exchange nothing, and only rows without copies have independent columns.
+    assert [exchanging for _, exchanging, _ in starts[:3]] == [1, 0, 0]
+    assert all(sampled == fits.SAMPLED for *_, sampled in starts[:3])
+    for before, (after, *_) in zip(ends[:2], starts[1:3], strict=True):
         kinds, counts = np.unique(before, axis=0, return_counts=True)
         same, copies = np.unique(after, axis=0, return_counts=True)
         np.testing.assert_array_equal(same, kinds)
-        assert ((counts <= copies) & (copies <= 2 * counts)).all()
+        assert (((fits.COPIES - 1) * counts <= copies) & (copies <= fits.COPIES * counts)).all()
+    # Few rows are fitted as they are, and each of their entries is tried.
+    starts.clear()
+    fits.reconstruct_table(made.release, 400, np.random.default_rng(0))
+    assert [(len(rows), exchanging, sampled) for rows, exchanging, sampled in starts[:1]] == [(400, 1, None)]
+
+
+def test_rows_are_drawn_from_cells_by_what_these_want():
+    """Two groups of five cells, of which one has no rows: its share goes to the others. The draws follow the wants."""
+    rng = np.random.default_rng(5)
+    held = np.concatenate([np.full(count, cell) for cell, count in enumerate((30, 5, 0, 200, 65))])
+    wants = np.array([[3.0, 1.0, 2.0, 0.0, 0.5], [0.0, 0.0, 7.0, 1.0, 3.0]])
+    groups = np.tile([0, 1], 4_000)
+    found = descent._wanted(wants, groups, held, rng)
+    assert found.shape == (8_000, descent.OFFERS)
+    for group, share in enumerate(np.where(np.arange(5) == 2, 0.0, wants)):
+        drawn = found[groups == group].ravel()
+        assert chisquare(np.bincount(held[drawn], minlength=5)[share > 0.0], len(drawn) * (share / share.sum())[
+            share > 0.0]).pvalue > 1e-3
+        assert (share[held[drawn]] > 0.0).all()
+        # All rows of a cell are drawn alike.
+        own = drawn[held[drawn] == 4] - 235
+        assert chisquare(np.bincount(own, minlength=65)).pvalue > 1e-3
+    # Where no row is in a wanted cell, all rows are drawn.
+    drawn = descent._wanted(np.array([[0.0, 0.0, 1.0, 0.0, 0.0]]), np.zeros(2_000, dtype=np.int64), held, rng).ravel()
+    assert chisquare(np.bincount(drawn, minlength=300)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_offered_entries_lead_to_cells_that_want_rows(order):
+    rng, sizes, m = np.random.default_rng(2), (6, 9), 500
+    target = rng.dirichlet(np.ones(54)).reshape(6, 9) * (rng.random((6, 9)) < 0.4)
+    made = RowObjective(sizes)
+    maps = [made.map(j, np.arange(sizes[j])) for j in range(2)]
+    made.table([maps[j] for j in order], target.transpose(order) / target.sum(), 1.0, sparse=True)
+    rows = np.column_stack([rng.integers(size, size=m) for size in sizes]).astype(np.int32)
+    objective = made.compiled()
+    residuals, places = objective.residuals(rows), objective._places(0, rows)
+    counts = np.zeros((6, 9))
+    np.add.at(counts, tuple(rows.T), 1.0)
+    wanting = (target > 0.0) & (counts < m * target / target.sum())
+    stuck = np.flatnonzero(target[tuple(rows.T)] == 0.0)[:80]
+    for axis in (-1, 0, 1):
+        others = objective._offers(0, places, residuals, stuck, axis, rng)
+        taken = np.repeat(rows[stuck][:, None], others.shape[1], axis=1)
+        columns = list(order) if axis < 0 else [order[axis]]
+        taken[..., columns] = rows[others][..., columns]
+        can = np.ones(len(stuck), dtype=bool)
+        if axis >= 0:
+            can = wanting.any(axis=columns[0])[rows[stuck, 1 - columns[0]]]
+        assert can.any()
+        assert wanting[taken[can][..., 0], taken[can][..., 1]].all()

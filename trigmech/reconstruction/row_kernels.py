@@ -10,30 +10,37 @@ from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Obje
 
 # The number of rows whose products are summed at a time.
 CHUNK = 256
+# After the first rows a sweep leaves out entries that cost less, where they are, than the best other position usually
+# would: less than the mean of what that was for the first rows, less so many of its standard deviations.
+BELOW = 0.5
 
 
 @njit(cache=True, nogil=True)
 def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, columns: Integers,
-          least_gain: float) -> int:
+          least_gain: float, sampled: int) -> int:
     """Move every entry of the rows in ``order`` to the position with the least objective. Return the number of moves.
 
     ``rows`` (m, d) are positions within each column. ``columns`` are the columns to move: first the entries of the
     first one in all rows, then those of the next. A move must lower the objective by at least ``least_gain``, in units
-    of rows.
+    of rows. After the first ``sampled`` rows, entries that will hardly move are left out.
     """
     moves = 0
     for j in columns:
-        moves += _sweep_column(objective, residuals, rows, order, j, least_gain)
+        moves += _sweep_column(objective, residuals, rows, order, j, least_gain, sampled)
     return moves
 
 
 @njit(cache=True, nogil=True)
 def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, j: int,
-                  least_gain: float) -> int:
+                  least_gain: float, sampled: int) -> int:
     """Move the entries of one column.
 
     What entering a cell costs is kept beside the residuals, so that the cells that an entry may enter follow each other
     in memory; a table of the column is small enough for the cache.
+
+    Near the end few entries move: those in cells with too many rows. What it costs to stay is one look for each table,
+    and what it costs elsewhere is one for each cell. So the second is sampled, and later entries are tried only if the
+    first is as high as in ordinary moves.
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups
@@ -49,10 +56,15 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
     value, part = np.zeros((rows.shape[1], len(feature))), np.zeros(group_start[j + 1] - group_start[j])
     maps = map_of[j + 1] - k_first
     gain, left, tried = np.zeros((maps, cells.max())), np.zeros(maps), np.zeros(size)
-    own_cell = cell[k_first : k_first + maps, :size].astype(np.int32)
+    # Smaller numbers, more of which stay in the cache.
+    small = cell.astype(np.int32)
+    own_cell = small[k_first : k_first + maps, :size]
     at = np.zeros(len(tables.start), dtype=np.int64)
     firm = 2.0 * objective.frequency_weights[j]
-    moves = 0
+    indicators = False
+    for s in range(part_start[group_start[j]], part_start[group_start[j + 1]]):
+        indicators |= part_own[s] >= q
+    moves, tries, mean, spread, least_cost = 0, 0, 0.0, 0.0, -np.inf
     for i in order:
         row = rows[i]
         x = row[j]
@@ -60,36 +72,19 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
             read(objective, row, value)
         for k in range(maps):
             left[k] = 0.0
-            gain[k, : cells[k_first + k]] = 0.0
         # Moving from cell a of a table to b changes the sum by w_b (2 R_b + 1) - w_a (2 R_a - 1), by 0 if a = b.
         for s in range(len(at)):
             base, k = tables.start[s], tables.own[s]
             for c in range(tables.columns.shape[1]):
                 h = tables.columns[s, c]
                 if h >= 0:
-                    base += tables.strides[s, c] * cell[tables.maps[s, c], row[h]]
+                    base += tables.strides[s, c] * small[tables.maps[s, c], row[h]]
             at[s] = base
-            a, many = own_cell[k, x], cells[k_first + k]
+            a = own_cell[k, x]
             left[k] += 2.0 * tables.weights[base + a] - tables.entering[base + a]
-            own, entering = gain[k], tables.entering[base : base + many]
-            for b in range(many):
-                own[b] += entering[b]
         constant = firm * (1.0 - histogram[x])
         for k in range(maps):
-            # This is exact, so that a move without a change never looks like a gain.
-            gain[k, own_cell[k, x]] = -left[k]
             constant += left[k]
-        for s in range(rule_start[j], rule_start[j + 1]):
-            base, stride, k = _beside(rules, rule_of[s], row, j, cell)
-            for b in range(cells[k]):
-                if forbidden[base + stride * b]:
-                    gain[k - k_first, b] = np.inf
-        for y in range(size):
-            tried[y] = firm * histogram[y]
-        for k in range(maps):
-            own, place = gain[k], own_cell[k]
-            for y in range(size):
-                tried[y] += own[place[y]]
         for a in range(q):
             linear[a], curvature[a] = 0.0, 0.0
         for g in range(group_start[j], group_start[j + 1]):
@@ -112,13 +107,42 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
                     curvature[own_feature] += w * others
                 elif own_feature - q == x:
                     constant += w * (others - 2.0 * product[r])
-                else:
-                    tried[own_feature - q] += w * (others + 2.0 * product[r])
         for a in range(q):
-            here, bend = value[j, a], curvature[a]
             # u (linear + bend u) with u = feature - here.
-            slope = 2.0 * (linear[a] - bend * here)
-            constant -= here * (slope + bend * here)
+            linear[a] = 2.0 * (linear[a] - curvature[a] * value[j, a])
+            constant -= value[j, a] * (linear[a] + curvature[a] * value[j, a])
+        if -constant < least_cost:
+            continue
+        for k in range(maps):
+            gain[k, : cells[k_first + k]] = 0.0
+        for s in range(len(at)):
+            k = tables.own[s]
+            many = cells[k_first + k]
+            own, entering = gain[k], tables.entering[at[s] : at[s] + many]
+            for b in range(many):
+                own[b] += entering[b]
+        for k in range(maps):
+            # This is exact, so that a move without a change never looks like a gain.
+            gain[k, own_cell[k, x]] = -left[k]
+        for s in range(rule_start[j], rule_start[j + 1]):
+            base, stride, k = _beside(rules, rule_of[s], row, j, cell)
+            for b in range(cells[k]):
+                if forbidden[base + stride * b]:
+                    gain[k - k_first, b] = np.inf
+        for y in range(size):
+            tried[y] = firm * histogram[y]
+        for k in range(maps):
+            own, place = gain[k], own_cell[k]
+            for y in range(size):
+                tried[y] += own[place[y]]
+        for g in range(group_start[j], group_start[j + 1] if indicators else group_start[j]):
+            others = part[g - group_start[j]]
+            for s in range(part_start[g], part_start[g + 1]):
+                r, own_feature = product_of[s], part_own[s]
+                if others != 0.0 and own_feature >= q and own_feature - q != x:
+                    tried[own_feature - q] += product_weights[r] * others * (others + 2.0 * product[r])
+        for a in range(q):
+            slope, bend = linear[a], curvature[a]
             there = feature[a, start : start + size]
             for y in range(size):
                 tried[y] += there[y] * (slope + there[y] * bend)
@@ -126,6 +150,13 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
         best = np.inf
         for y in range(size):
             best = min(best, tried[y])
+        if tries < sampled and best < np.inf:
+            tries += 1
+            apart = best - mean
+            mean += apart / tries
+            spread += apart * (best - mean)
+            if tries == sampled:
+                least_cost = mean - BELOW * np.sqrt(spread / tries)
         if not best + constant < -max(least_gain, 1e-9):
             continue
         chosen = 0

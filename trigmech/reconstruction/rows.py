@@ -46,7 +46,7 @@ CELLS, LEAST_LEFT = 25.0, 0.2
 # The number of other rows whose entries are tried when columns move together.
 OTHERS = 4
 # The same number for rows in a cell that should be empty, if at most this fraction of the rows is in such cells.
-OFFERS, MOST_STUCK = 24, 0.2
+OFFERS, MOST_STUCK = 8, 0.2
 # The number of other rows with which a row exchanges entries in a sweep.
 PARTNERS = 1
 
@@ -171,8 +171,6 @@ class CompiledObjective:
         self._together = [move(members) for members in asked._together]
         sparse = {t: [j for j in tables.columns[t].tolist() if j >= 0] for t in asked._sparse}
         self._sparse = [(t, move(members)) for t, members in sparse.items()]
-        self._connected = [([t for t, held in sparse.items() if held[0] in connected], connected)
-                           for connected in _connected(list(sparse.values()))]
         # Columns that move together are exchanged together.
         sets = np.arange(self.d)
         for members in asked._together:
@@ -215,9 +213,13 @@ class CompiledObjective:
                      + arrays.products.weights @ residuals.products**2) / m**2
 
     def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
-              least_gain: float = 0.0) -> int:
-        """Move each entry of some rows once, in place, and update the residuals. Return the number of moves."""
-        return sweep(self._arrays, residuals, rows, order, columns, least_gain)
+              least_gain: float = 0.0, sampled: int | None = None) -> int:
+        """Move each entry of some rows once, in place, and update the residuals. Return the number of moves.
+
+        After the first ``sampled`` rows, by default all, entries that will hardly move are left out.
+        """
+        return sweep(self._arrays, residuals, rows, order, columns, least_gain,
+                     len(order) if sampled is None else sampled)
 
     def sweep_together(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
                        rng: np.random.Generator) -> int:
@@ -234,55 +236,78 @@ class CompiledObjective:
     def leave_empty(self, rows: Codes, residuals: Residuals, columns: Integers, rng: np.random.Generator) -> int:
         """Let rows in sparse tables' cells of target 0 take over other rows' entries; return the number of moves.
 
-        A row takes over both entries of another row, or it exchanges entries of any column that sparse tables connect.
-        An exchange leaves the columns' own frequencies as they are, which may have so much weight that no entry can
-        move alone.
+        A row takes over both entries of another row, or it exchanges one of them with another row. An exchange leaves
+        the columns' own frequencies as they are, which may have so much weight that no entry can move alone. The other
+        rows are drawn from cells that want rows, and the exchanged entry leads to such a cell.
         """
         moves, movable = 0, np.isin(np.arange(self.d), columns)
         for t, (members, *held) in self._sparse:
-            stuck = rng.permutation(np.flatnonzero(self._empty([t], rows)))
-            if len(stuck) and len(stuck) < MOST_STUCK * len(rows):
-                others = rng.integers(len(rows), size=(len(stuck), OFFERS))
-                all_of_them = np.full(others.shape, -1)
-                moves += sweep_together(self._arrays, residuals, rows, stuck, others, all_of_them, movable, members,
-                                        *held)
-        for tables, connected in self._connected:
-            stuck = rng.permutation(np.flatnonzero(self._empty(tables, rows)))
-            if len(stuck) < MOST_STUCK * len(rows):
-                moves += self.exchange(rows, residuals, stuck, columns, rng, OFFERS, connected)
+            places = self._places(t, rows)
+            stuck = self._stuck(t, places, rng)
+            if not len(stuck):
+                continue
+            others = self._offers(t, places, residuals, stuck, -1, rng)
+            moves += sweep_together(self._arrays, residuals, rows, stuck, others, np.full(others.shape, -1), movable,
+                                    members, *held)
+            places = self._places(t, rows)
+            for axis, j in enumerate(members.tolist()):
+                stuck = self._stuck(t, places, rng)
+                if len(stuck):
+                    others = self._offers(t, places, residuals, stuck, axis, rng)
+                    moves += self.exchange(rows, residuals, stuck, columns, rng, others, [j])
         return moves
 
-    def _empty(self, tables: Sequence[int], rows: Codes) -> NDArray[np.bool_]:
-        """Return a mask (m,) of the rows in a cell with target 0 of any of some tables."""
-        crossings, found = self._arrays.tables, np.zeros(len(rows), dtype=np.bool_)
-        for t in tables:
-            place = np.full(len(rows), crossings.offset[t])
-            for j, k, stride in zip(crossings.columns[t], crossings.maps[t], crossings.strides[t], strict=True):
-                if j >= 0:
-                    place += stride * self._arrays.cell[k, rows[:, j]]
-            found |= self._targets.tables[place] == 0.0
-        return found
+    def _places(self, t: int, rows: Codes) -> Integers:
+        """Return the cell (1 + c, m) of each row in table t, and in each of its c columns."""
+        crossings = self._arrays.tables
+        held = np.flatnonzero(crossings.columns[t] >= 0)
+        own = [self._arrays.cell[k][rows[:, j]] for k, j in zip(crossings.maps[t, held], crossings.columns[t, held],
+                                                                strict=True)]
+        return np.array([crossings.strides[t, held] @ np.array(own), *own])
+
+    def _stuck(self, t: int, places: Integers, rng: np.random.Generator) -> Integers:
+        """Return the rows in cells of table t with target 0, in random order; no row if these are many."""
+        stuck = np.flatnonzero(self._targets.tables[self._arrays.tables.offset[t] + places[0]] == 0.0)
+        return rng.permutation(stuck) if len(stuck) < MOST_STUCK * places.shape[1] else stuck[:0]
+
+    def _offers(self, t: int, places: Integers, residuals: Residuals, stuck: Integers, axis: int,
+                rng: np.random.Generator) -> Integers:
+        """Return other rows (s, `OFFERS`) for stuck rows, whose entries lead to cells of table t that want rows.
+
+        With ``axis`` 0 or 1, the row takes the entry of this column alone; with -1, it takes both.
+        """
+        crossings = self._arrays.tables
+        own = slice(crossings.offset[t], crossings.offset[t + 1])
+        wants = np.where(self._targets.tables[own] > 0.0, np.maximum(-residuals.tables[own], 0.0), 0.0)
+        if axis < 0:
+            return _wanted(wants[None], np.zeros(len(stuck), dtype=np.int64), places[0], rng)
+        wants = wants.reshape(-1, int(crossings.strides[t, 0]))
+        return _wanted(wants.T if axis == 0 else wants, places[2 - axis, stuck], places[1 + axis], rng)
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
-                 rng: np.random.Generator, partners: int | None = None, some: Sequence[int] | None = None) -> int:
+                 rng: np.random.Generator, others: Integers | None = None, some: Sequence[int] | None = None) -> int:
         """Exchange entries between rows, in place, for columns that move together at once; return the number of moves.
 
-        Each row in ``order`` meets so many ``partners`` and offers all ``columns``, or ``some`` of them.
+        Each row in ``order`` meets `PARTNERS` rows, or ``others`` (len(order), any), and offers all ``columns``, or
+        ``some`` of them.
         """
-        others = rng.integers(len(rows), size=(len(order), PARTNERS if partners is None else partners))
+        if others is None:
+            others = rng.integers(len(rows), size=(len(order), PARTNERS))
         fixed = np.setdiff1d(np.arange(self.d), columns)
         chosen = np.setdiff1d(self._sets.of if some is None else self._sets.of[list(some)], self._sets.of[fixed])
         return exchange(self._arrays, residuals, rows, order, others, chosen, self._sets)
 
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
                 most: int = MOST_SWEEPS, least_move: float = 0.0, enough: float = ENOUGH, exchanging: int = 0,
-                smooth: bool = False, progress: Callable[[int, int], None] | None = None) -> FittedRows:
+                smooth: bool = False, sampled: int | None = None,
+                progress: Callable[[int, int], None] | None = None) -> FittedRows:
         """Move the rows, in place, until further moves would fit noise.
 
         The rng draws the order of rows and columns (by default all columns). There are at most ``most`` sweeps. A move
         must gain the fraction ``least_move`` of the objective over the number of entries. The descent ends at a misfit
         of ``enough``; with ``smooth`` it goes further for tables with many cells. In the first ``exchanging`` sweeps
-        rows exchange entries too. ``progress`` is called with the number of finished parts of sweeps and its limit.
+        rows exchange entries too. After the first ``sampled`` rows of a part, by default all, entries that will hardly
+        move are left out. ``progress`` is called with the number of finished parts of sweeps and its limit.
 
         Cost: for each entry, a sweep reads each cell of each table of its column, and each feature of each position. It
         uses one thread, so machines with the same arithmetic give the same bits.
@@ -300,7 +325,8 @@ class CompiledObjective:
             before = value
             # Contiguous whatever their number, so that kernels are compiled once.
             part = np.ascontiguousarray(order[parts % PARTS :: PARTS])
-            self.sweep(rows, residuals, part, rng.permutation(moving), least_move * value * len(rows) / self.d)
+            self.sweep(rows, residuals, part, rng.permutation(moving), least_move * value * len(rows) / self.d,
+                       sampled)
             if self._together:
                 self.sweep_together(rows, residuals, part, moving, rng)
             if parts < exchanging * PARTS:
@@ -318,13 +344,24 @@ class CompiledObjective:
         return FittedRows(rows, value / count, -(-parts // PARTS))
 
 
-def _connected(sets: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the columns that sets of columns connect, directly or through others."""
-    found = list[set[int]]()
-    for each in sets:
-        apart = [own for own in found if own.isdisjoint(each)]
-        found = [*apart, set(each).union(*(own for own in found if not own.isdisjoint(each)))]
-    return [sorted(own) for own in found]
+def _wanted(wants: Array, groups: Integers, held: Integers, rng: np.random.Generator) -> Integers:
+    """Return `OFFERS` rows (len(groups), `OFFERS`) for each of some groups, drawn from cells by what these want.
+
+    ``wants`` (g, c) are how much each cell is wanted by each group, and ``held`` (m,) the cell of each row. If no row
+    is in any cell that a group wants, its rows are drawn from all.
+    """
+    # Numbers of 16 bits are sorted by their digits.
+    short = held.astype(np.uint16) if wants.shape[1] <= 2**16 else held
+    order, counts = np.argsort(short, kind="stable"), np.bincount(held, minlength=wants.shape[1])
+    ends = np.cumsum(np.where(counts > 0, wants, 0.0))
+    last = ends[(groups + 1) * wants.shape[1] - 1]
+    first = np.where(groups > 0, ends[groups * wants.shape[1] - 1], 0.0)
+    drawn = first[:, None] + (last - first)[:, None] * rng.random((len(groups), OFFERS))
+    cell = np.minimum(np.searchsorted(ends, drawn, side="right"), ends.size - 1) % wants.shape[1]
+    place = (rng.random(drawn.shape) * counts[cell]).astype(np.int64)
+    known = (last > first)[:, None] & (counts[cell] > 0)
+    return np.where(known, order[np.minimum((np.cumsum(counts) - counts)[cell] + place, len(order) - 1)],
+                    rng.integers(len(held), size=drawn.shape))
 
 
 def independent_rows(masses: Sequence[Array], m: int, rng: np.random.Generator) -> Codes:

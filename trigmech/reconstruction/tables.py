@@ -28,8 +28,10 @@ Array = NDArray[np.float64]
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 # An interval that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
 EMPTY, FROM_EMPTY = 0.05, 2.0
-# More rows than these are fitted from copies of fewer.
-FIRST = 50_000
+# More rows than FIRST are fitted from COPIES of fewer.
+FIRST, COPIES = 50_000, 4
+# Then a part of a sweep tries all entries of so many rows, and leaves out entries of others that will hardly move.
+SAMPLED = 512
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
 
@@ -69,11 +71,12 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
 def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng: np.random.Generator) -> FittedRows:
     """Return rows of positions that fit the targets and keep the constraints. Both must use the same positions.
 
-    More than `FIRST` rows grow: half as many are fitted first, and two copies of each of these are fitted further.
+    More than `FIRST` rows grow: a part of them is fitted first, and `COPIES` copies of each of these rows are fitted
+    further.
     """
     sizes = [count]
     while sizes[0] > FIRST:
-        sizes.insert(0, -(-sizes[0] // 2))
+        sizes.insert(0, -(-sizes[0] // COPIES))
     rows = independent_rows([column.mass for column in targets.release.columns], sizes[0], rng)
     if targets.copula is not None:
         targets.copula.arrange(rows, rng)
@@ -83,14 +86,16 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
         rows, objective = rows[np.arange(size) % len(rows)], targets.objective(size)
         constrained.ask(objective)
         if size < count:
-            sweeps += objective.compiled().descend(rows, rng, exchanging=1, smooth=True).sweeps
-    fitted = _descended(objective, rows, targets, rng)
+            sweeps += objective.compiled().descend(rows, rng, exchanging=int(not sweeps), smooth=True,
+                                                   sampled=SAMPLED).sweeps
+    fitted = _descended(objective, rows, targets, rng, exchanging=int(not sweeps))
     return replace(fitted, sweeps=sweeps + fitted.sweeps)
 
 
 def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets",
-               rng: np.random.Generator) -> FittedRows:
-    fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
+               rng: np.random.Generator, exchanging: int = 1) -> FittedRows:
+    fitted = objective.compiled().descend(rows, rng, exchanging=exchanging, smooth=True,
+                                           sampled=SAMPLED if len(rows) > FIRST else None)
     if targets.copula is not None:
         # The moves between cells ignored the dependence within cells.
         targets.copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
