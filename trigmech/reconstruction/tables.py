@@ -52,10 +52,11 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
 
     Notes
     -----
-    Privacy: post-processing. The start has independent columns with the released distributions. The descent moves
-    entries between positions, which determine the cells of tables and the ranks (:mod:`trigmech.reconstruction.rows`).
-    Then the tables of three columns become targets too, where they differ from these rows by more than noise. Numbers
-    lie at random places in the interval of their position. All rows keep the constraints of the schema
+    Privacy: post-processing. The start has columns with the released distributions, arranged by the released
+    correlations if there are some, else independent. The descent moves entries between positions, which determine the
+    cells of tables and the ranks (:mod:`trigmech.reconstruction.rows`). Then the tables of three columns become targets
+    too, where they differ from these rows by more than noise. Numbers lie at random places in the interval of their
+    position. All rows keep the constraints of the schema
     (:mod:`trigmech.reconstruction.constrained`).
     """
     started = time.perf_counter()
