@@ -12,10 +12,11 @@ from scipy import stats
 import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.inference.drawing import rehearsed_white, tilted
+from trigmech.inference.drawing import _exchanged, tilted
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import SMOOTH, Posterior
 from trigmech.inference.projection import projections, smooth
+from trigmech.inference.rehearsing import rehearsed_white
 from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
 from trigmech.reconstruction.tables import cells_of_columns
 
@@ -233,7 +234,7 @@ def test_wide_tables_have_a_limited_number_of_products(d):
 def test_tilted_probabilities_have_the_moments_and_differ_least():
     rng = np.random.default_rng(0)
     mass = rng.dirichlet(np.ones(30))
-    values = SmoothFunctions.of([Partition((), 0, np.linspace(-1, 1, 31))], [mass]).features[0]
+    values = SmoothFunctions.of([Partition((), 0, np.linspace(-1, 1, 31))], [mass]).features[0][:, :3]
     moments = np.array([0.3, -0.2, 0.1])
     p = tilted(mass, values, moments)
     assert (p >= 0.0).all()
@@ -329,8 +330,8 @@ def test_intervals_of_imputations_and_of_weights_agree():
     values = np.column_stack([age, town == "a", age * (town == "a")])
     means = rows.weights @ values
     closed = rows.interval(means, values - means)
-    # The bias of fits, which rehearsals show, is in the intervals of imputations alone.
-    drawn = replace(made.imputations(200), rehearsed=np.zeros((0, 3, 0, 0))).estimate(lambda table: np.array([
+    # Both count the bias of fits that the same rehearsals show.
+    drawn = made.imputations(200).estimate(lambda table: np.array([
         np.mean(table["age"]), np.mean(table["town"] == "a"), np.mean(table["age"] * (table["town"] == "a"))]))
     ratio = drawn.deviation / closed.deviation
     assert ((ratio > 0.6) & (ratio < 1.6)).all(), ratio
@@ -427,7 +428,82 @@ def test_rows_keep_constraints():
 
 
 def test_a_rehearsal_finds_more_uncertainty_with_more_noise():
-    found = [rehearsed_white(made.release, made.distribution.points, made.planned, np.random.default_rng(0))
-             for made in (release(epsilon=0.5), release(epsilon=20.0))]
-    assert found[1] >= 4.0 / 600
-    assert found[0] >= found[1]
+    found = [made.weighted().posterior.white for made in (release(epsilon=0.5), release(epsilon=20.0))]
+    assert found[1] >= 1.0 / 600
+    assert found[0] > found[1]
+
+
+def test_what_the_release_does_not_tell_is_the_distance_of_rehearsed_fits():
+    made = release().release.described(SCHEMA)
+    rows = release().distribution.points[:400]
+    same = np.array([[rows, rows, rows]])
+    assert rehearsed_white(made, same) == 1.0 / 600
+    other = rows[np.random.default_rng(0).permutation(400)[:100]].repeat(4, axis=0)
+    found = rehearsed_white(made, np.array([[rows, other, rows], [rows, rows, rows]]))
+    # The rehearsal with the larger distance counts, and the mean over both of its fits.
+    both = rehearsed_white(made, np.array([[rows, other, other]]))
+    assert found == max(1.0 / 600, 0.5 * both)
+    assert both > 1.0 / 600
+
+
+def test_means_that_rows_can_have_are_met_by_exchanges():
+    rng = np.random.default_rng(0)
+    values, picked = rng.normal(size=(600, 8)), rng.permutation(600).astype(np.int64)
+    wanted = values.mean(axis=0) + 0.1
+    before = picked.copy()
+    _exchanged(values, picked, wanted - values[picked].mean(axis=0), rng.integers(600, size=(9_600, 2)))
+    assert len(picked) == len(before)
+    assert np.abs(values[picked].mean(axis=0) - wanted).max() < 0.01
+
+
+def test_closed_intervals_count_the_bias_of_rehearsals():
+    made = release().weighted()
+    age = np.asarray(made.columns["age"], dtype=float)[:, None]
+    mean = made.weights @ age
+    without = replace(made, rehearsed=np.zeros((0, 3, 0, SCHEMA.domain.d)))
+    assert (without.squared_bias(age - mean) == 0.0).all()
+    place = SCHEMA.domain.numbers[0]
+    table = made.posterior.points.copy()
+    table[:, place] = np.clip(table[:, place], -0.5, 0.5)
+    moved, back = table.copy(), table.copy()
+    moved[:, place] += 0.1
+    back[:, place] -= 0.1
+    # Both fits are .1 of the cube too high: 5 years. Fits that differ by noise alone show no bias.
+    found = replace(made, rehearsed=np.array([[table, moved, moved]])).squared_bias(age - mean)
+    assert float(found[0]) == pytest.approx(25.0, rel=0.2)
+    assert float(replace(made, rehearsed=np.array([[table, moved, back]])).squared_bias(age - mean)[0]) < 1.0
+    wide = made.interval(mean, age - mean)
+    assert wide.deviation**2 == pytest.approx(without.interval(mean, age - mean).deviation ** 2
+                                              + made.squared_bias(age - mean))
+
+
+def test_files_without_rehearsals_still_answer(tmp_path):
+    from trigmech.inference.imputations import KIND
+    from trigmech.inference.sql import ask
+    from trigmech.storage import archive
+
+    made = imputed()
+    made.save(tmp_path / "six")
+    content, arrays = archive.read(tmp_path / "six", KIND)
+    archive.write(tmp_path / "older", content, {name: each for name, each in arrays.items()
+                                                if not name.startswith("rehearsed")}, KIND)
+    older = Imputations.load(tmp_path / "older")
+    statistic = lambda table: np.mean(table["age"])  # noqa: E731
+    found, whole = older.estimate(statistic), made.estimate(statistic)
+    assert float(found.value) == float(whole.value)
+    assert float(found.deviation) <= float(whole.deviation)
+    answer = ask(older, "select avg(age) as age from release")
+    assert answer.low["age"][0] == pytest.approx(float(found.low))
+
+
+def test_questions_and_regressions_count_the_bias_as_estimates_do():
+    from trigmech.inference.regression import fitted
+    from trigmech.inference.sql import ask
+
+    made = imputed()
+    assert len(made.rehearsed) == 2
+    mean = made.estimate(lambda table: np.mean(table["age"]))
+    answer = ask(made, "select avg(age) as age from release")
+    assert (answer.low["age"][0], answer.high["age"][0]) == pytest.approx((float(mean.low), float(mean.high)))
+    held = fitted(made, "age ~ 1")
+    assert (held.low[0], held.high[0]) == pytest.approx((float(mean.low), float(mean.high)))
