@@ -85,7 +85,7 @@ def directions_of(columns):
 
 def test_directions_of_known_correlations_give_them_back():
     columns = [number(np.ones(40), 0), number(np.linspace(1.0, 9.0, 64), 1), number(np.exp(-np.linspace(0, 4, 64)), 2),
-               categories([3.0, 2.0, 1.0, 2.0], 3), number([4.0, *np.ones(30)], 8, (7,)), number(np.ones(16), 9)]
+               categories([3.0, 2.0, 1.0, 2.0], 3), number([20.0, *np.ones(30)], 8, (7,)), number(np.ones(16), 9)]
     factors = np.random.default_rng(4).normal(size=(6, 2))
     truth = factors @ factors.T + np.diag(np.random.default_rng(5).random(6) + 0.5)
     truth /= np.sqrt(np.outer(np.diag(truth), np.diag(truth)))

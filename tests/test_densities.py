@@ -1,5 +1,7 @@
 """The smooth density of a number: evidence and posterior mean against direct formulas, atoms, and what columns gain."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -265,3 +267,18 @@ def test_a_spike_far_out_keeps_its_place(count):
 def spread_of(mass, centres):
     mean = mass @ centres / mass.sum()
     return float(np.sqrt(mass @ (centres - mean) ** 2 / mass.sum()))
+
+
+@pytest.mark.parametrize("count", [1, densities.BASES_AT_A_TIME, 2 * densities.BASES_AT_A_TIME + 7])
+def test_the_evidence_of_many_bases_is_that_of_each(count):
+    # Looked at a few at a time, or by plain loops.
+    rng, precision = np.random.default_rng(7), 40.0
+    gains, own = rng.random((count, 2, 5)), rng.normal(size=(count, 2, 5))
+    variance = precision * np.array([[0.01], [0.3], [2.0]])
+    found = densities._of_cosines(variance, precision, gains, own)
+    assert found.shape == (count, 2, 3)
+    for b, r, v in np.ndindex(found.shape):
+        one = sum(math.log1p(variance[v, 0] * gain)
+                  - variance[v, 0] * precision * product**2 / (1.0 + variance[v, 0] * gain)
+                  for gain, product in zip(gains[b, r], own[b, r], strict=True))
+        assert found[b, r, v] == pytest.approx(one, rel=1e-12, abs=1e-9)

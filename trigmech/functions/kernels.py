@@ -154,12 +154,9 @@ def basis_gradient(X, offsets, degrees, nodes, features, stack, parents, coeffic
         outside += _block_features(X, low, count, offsets, degrees, features)
         for i in range(nodes.shape[0]):
             f, above = nodes[i, FEATURE], parents[i]
-            inner[i, :count] = coefficients[i]
-            if above < 0:
-                products[i, :count] = features[f, :count]
-            else:
-                for b in range(count):
-                    products[i, b] = products[above, b] * features[f, b]
+            for b in range(count):
+                inner[i, b] = coefficients[i]
+                products[i, b] = features[f, b] if above < 0 else products[above, b] * features[f, b]
         slopes[:] = 0.0
         # Children stand after their parent, so backwards each node is complete when it is reached.
         for i in range(nodes.shape[0] - 1, -1, -1):

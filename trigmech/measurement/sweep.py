@@ -168,7 +168,9 @@ def _look_up(positions: Codes, m: int, of: Integers, starts: Integers, values: N
 @njit(cache=True, nogil=True)
 def place(cells: Cells, m: int, members: Integers, sizes: Cells, low: int, high: int, places: Integers) -> None:
     """Write the cell (m,) of a table that rows have, numbered through, given their cell by each column's map."""
-    places[:m] = cells[members[low], :m]
+    first = cells[members[low]]
+    for i in range(m):
+        places[i] = first[i]
     for c in range(low + 1, high):
         own, size = cells[members[c]], np.int64(sizes[c])
         for i in range(m):

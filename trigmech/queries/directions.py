@@ -80,10 +80,12 @@ class Directions(Query):
 
     def entries(self, codes: NDArray[Any]) -> Array:
         """Return the directions (m, d) of rows, given their positions (m, d). Every machine gives the same bits."""
-        scores = np.column_stack([score[own] for score, own in zip(self.scores, codes.T, strict=True)])
+        scores = np.array([score[own] for score, own in zip(self.scores, codes.T, strict=True)])
         # The sums are whole numbers below 2^53, so only the root and the quotients round. The factor outweighs this.
-        length = np.sqrt((scores**2).sum(axis=1).astype(np.float64)) * (1.0 + 2.0**-50)
-        return np.asarray(np.trunc(scores * 2.0**ENTRY_BITS / np.maximum(length, 1.0)[:, None]) * 2.0**-ENTRY_BITS)
+        length = np.sqrt((scores**2).sum(axis=0).astype(np.float64)) * (1.0 + 2.0**-50)
+        made = scores * 2.0**ENTRY_BITS
+        made /= np.maximum(length, 1.0)
+        return np.ascontiguousarray((np.trunc(made, out=made) * 2.0**-ENTRY_BITS).T)
 
     def evaluate(self, points: Array) -> Array:
         """Return the products."""

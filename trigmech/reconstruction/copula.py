@@ -12,6 +12,7 @@ Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Nelsen
 Higham 2002, Computing the nearest correlation matrix.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -189,12 +190,15 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
     starts = [len(column.mass) - len(own) - 1 for column, own in zip(columns, ends, strict=True)]
     gone = [float(column.mass[:start].sum()) for column, start in zip(columns, starts, strict=True)]
     normal, absent = _even_rows(d)
+    absences = [np.flatnonzero(absent[:, j] < gone[j]) for j in range(d)]
 
     def products(correlations: Array) -> Array:
-        values = normal @ np.linalg.cholesky(correlations).T
-        codes = np.column_stack([np.where(absent[:, j] < gone[j], 0, starts[j] + np.searchsorted(own, values[:, j]))
-                                 for j, own in enumerate(ends)])
-        entries = query.entries(codes)
+        values, codes = np.linalg.cholesky(correlations) @ normal.T, np.empty((d, SIMULATED), dtype=np.int64)
+        for own, value, end, start, nothing in zip(codes, values, ends, starts, absences, strict=True):
+            own[:] = np.searchsorted(end, value)
+            own += start
+            own[nothing] = 0
+        entries = query.entries(codes.T)
         return np.asarray(entries.T @ entries / SIMULATED)
 
     scores = [score * 2.0**-SCORE_BITS for score in query.scores]
@@ -269,9 +273,11 @@ def _coefficients(mass: Array, order: Array) -> Array:
     z = np.where(inner, ends, 0.0)
     density = np.where(inner, np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi), 0.0)
     before, now = np.zeros(len(z)), np.ones(len(z))
-    for k in range(1, TERMS + 1):
-        made[held, k] = -total * np.diff(now * density) / np.sqrt(k)
-        before, now = now, (z * now - np.sqrt(k - 1.0) * before) / np.sqrt(k)
+    polynomials = np.empty((TERMS, len(z)))
+    for k, own in enumerate(polynomials, 1):
+        own[:] = now
+        before, now = now, (z * now - math.sqrt(k - 1.0) * before) / math.sqrt(k)
+    made[held, 1:] = (-total * np.diff(polynomials * density) / np.sqrt(np.arange(1.0, TERMS + 1.0))[:, None]).T
     return made
 
 

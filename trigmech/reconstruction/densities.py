@@ -51,6 +51,8 @@ EVEN, SKEWED = 0.1, 0.33
 OF_AN_ATOM, MOST_ATOMS, PRICE_OF_ATOM = 0.3, 16, 4.0
 # Models with a smaller weight are left out.
 LEAST_WEIGHT = 1e-6
+# The likelihoods of so many bases are computed together.
+BASES_AT_A_TIME = 64
 
 
 def smooth_density(values: Array, deviation: float, total: float, cumulative: bool,
@@ -95,7 +97,8 @@ class _Models:
     Let D be the diagonal matrix of the roots of k^-r, for one decay r, and G the Gram matrix of the measured cosines.
     Then D G D = U diag(gains) U', with ``gains`` (b, r, K) and ``loadings`` U' D (b, r, K, K). The coefficients'
     variances are ``variances`` (v,) times k^-r. ``spread`` (c, m) distributes a base's intervals over the measured
-    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``priors`` (b, 1, 1) are the
+    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``between`` (b, m) and
+    ``squares`` (b,) are the products of ``gram`` with each base, on one side and on both. ``priors`` (b, 1, 1) are the
     logarithms of single models' probabilities.
     """
 
@@ -107,6 +110,8 @@ class _Models:
     spread: Array
     crossed: Array
     gram: Array
+    between: Array
+    squares: Array
     priors: Array
 
     def effects(self, b: int) -> Array:
@@ -126,8 +131,10 @@ class _Models:
         roots = np.arange(1.0, cosines.shape[2] + 1.0) ** (-decays[:, None] / 2.0)
         own = np.swapaxes(cosines, 1, 2) @ (gram @ cosines)
         gains, vectors = np.linalg.eigh(roots[:, :, None] * own[:, None] * roots[:, None, :])
+        between = bases @ gram
         return cls(bases, cosines, np.maximum(gains, 0.0), np.swapaxes(vectors, 2, 3) * roots[:, None, :], variances,
-                   spread, crossed, gram, np.log(probabilities / (len(decays) * len(variances)))[:, None, None])
+                   spread, crossed, gram, between, (between * bases).sum(axis=1),
+                   np.log(probabilities / (len(decays) * len(variances)))[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,15 +188,13 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
     alone = float(values @ values - 2.0 * point @ seen + point @ library.gram @ point)
     projected, surprises = list[Array](), list[Array]()
     for models in library.kinds:
-        between = models.bases @ models.gram
         left = models.spread.T @ seen - point @ models.crossed
-        squares = alone - 2.0 * rest * models.bases @ left + rest**2 * (between * models.bases).sum(axis=1)
-        inner = np.einsum("bm,bmk->bk", left - rest * between, models.cosines)
+        squares = alone - 2.0 * rest * models.bases @ left + rest**2 * models.squares
+        inner = np.einsum("bm,bmk->bk", left - rest * models.between, models.cosines)
         own = np.einsum("brkl,bl->brk", models.loadings, inner)
         variance = rest**2 * models.variances[:, None] * precision
-        ratio = variance * models.gains[:, :, None, :]
         surprises.append(precision * squares[:, None, None] - 2.0 * models.priors
-                         + (np.log1p(ratio) - variance * precision * own[:, :, None, :] ** 2 / (1.0 + ratio)).sum(-1))
+                         + _of_cosines(variance, precision, models.gains, own))
         projected.append(own)
     least = min(float(each.min()) for each in surprises)
     weights = [np.exp(-0.5 * (each - least)) for each in surprises]
@@ -197,6 +202,20 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
     best = (tuple(map(int, np.unravel_index(int(each.argmin()), each.shape))) for each in surprises)
     return _Explained(library, values, noise, atoms, masses, tuple(projected), tuple(each / total for each in weights),
                       tuple(best), least - 2.0 * float(np.log(total)) + price)
+
+
+def _of_cosines(variance: Array, precision: float, gains: Array, own: Array) -> Array:
+    """Return the cosines' part (b, r, v) of -2 log of the marginal likelihoods, a few bases at a time: in cache."""
+    found = np.empty((*gains.shape[:2], len(variance)))
+    for start in range(0, len(gains), BASES_AT_A_TIME):
+        part = slice(start, start + BASES_AT_A_TIME)
+        ratio = variance * gains[part, :, None, :]
+        fitted = variance * precision * own[part, :, None, :] ** 2
+        fitted /= 1.0 + ratio
+        np.log1p(ratio, out=ratio)
+        ratio -= fitted
+        ratio.sum(axis=-1, out=found[part])
+    return found
 
 
 @dataclass(frozen=True, eq=False)
