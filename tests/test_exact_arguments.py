@@ -1,4 +1,4 @@
-"""Every number that a caller gives has the bounds that its documentation names: these pass, and what lies beyond not."""
+"""Each number that a caller gives has the bounds that its documentation names: these pass, and what is beyond not."""
 
 import itertools
 import math
