@@ -8,9 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.integrate import dblquad
+from typer.testing import CliRunner
 
 import trigmech as tm
 from trigmech import _parallel
+from trigmech.cli.app import app
 from trigmech.engines import question
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
@@ -18,13 +20,14 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.functions.sensitivity import _one_column
 from trigmech.measurement.persons import free_name
 from trigmech.planning import contrasted, one_hot, priors
-from trigmech.planning.error_model import LEAST_VARIANCE, ErrorModel
+from trigmech.planning.allocation import GaussianVector, LaplaceVector
+from trigmech.planning.error_model import LEAST_VARIANCE, ErrorModel, Selection
 from trigmech.privacy.accounting import Charge, _largest, next_charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.distances import Distance
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import common
-from trigmech.report import pairs
+from trigmech.report import lead, pair_figures, pairs
 from trigmech.report.tabled import listed
 from trigmech.storage.release_file import _fit_out
 from trigmech.tables.frames import _cells_of_row
@@ -251,3 +254,52 @@ def test_work_that_is_done_by_threads_does_not_wait_for_threads(monkeypatch):
 
     # As many pieces as there are threads, so that none is free for what they would ask of others.
     assert all(_parallel.in_order(work, 4, 1))
+
+
+@pytest.mark.parametrize(("words", "commands"), [
+    ([], ["release", "sample", "check"]), (["schema"], ["init"]), (["ledger"], ["create", "show", "verify", "raise"]),
+    (["part"], ["design", "measure", "release", "share"])])
+def test_a_group_of_commands_without_one_lists_them(words, commands):
+    done = CliRunner().invoke(app, words)
+    assert all(command in done.output for command in commands)
+    assert "Missing command" not in done.output
+
+
+@pytest.mark.parametrize(("kind", "root"), [(GaussianVector, 4.0), (LaplaceVector, 3.0)])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_weights_by_importance_are_roots_with_a_factor_for_each_degree_of_a_pair(kind, root, symmetric):
+    chosen = Selection(3, 2, 2, True, ())
+    # T_1 and T_2 of columns; T_1 T_1, T_1 T_2, T_2 T_1, T_2 T_2 of pairs; triples; whole rows.
+    importance = np.array([16.0, 8.0, 4.0, 16.0, 2.0, 1.0, 8.0, 0.0])
+    given = SimpleNamespace(selection=chosen, symmetric=symmetric, ROOT=root)
+    first, second = (0.25, 1.0 / 16.0) if symmetric else (1.0, 1.0)
+    factors = [first ** (0.5 / root), second ** (0.5 / root)]
+    expected = [1.0, 0.5 ** (1.0 / root), *(a * b for a in factors for b in factors), 0.5 ** (1.0 / root),
+                1e-9 ** (1.0 / root)]
+    np.testing.assert_allclose(kind.by_importance(given, importance), expected, rtol=1e-12)
+
+
+def test_columns_of_a_page_have_lights_of_what_is_known_alone():
+    synthesis = SimpleNamespace(schema=SimpleNamespace(names=["a"]))
+    judged = SimpleNamespace(lights_of_columns=lambda: {"a": "care"}, details={"columns": {"a": 0.875}})
+    error = SimpleNamespace(light="good", kind="column", error=0.25, high=0.5)
+    expected = SimpleNamespace(columns=[error])
+    for one, two, cells, lights in (
+            (None, judged, ["a", "care", "12.5 %"], [1]), (expected, None, ["a", "good", "25 %", "50 %"], [1]),
+            (expected, judged, ["a", "good", "25 %", "50 %", "care", "12.5 %"], [1, 4])):
+        made = lead._columns(synthesis, one, two)
+        assert [list(map(str, row)) for row in made.rows] == [cells]
+        assert list(made.lights) == lights
+        assert len(made.head) == len(cells)
+
+
+def test_panels_stand_beside_each_other_above_the_room_that_names_need():
+    figure, panels = pair_figures._panels(["true", "synthetic"], 0.5, "x", "y")
+    width, height = figure.get_size_inches()
+    assert (width, height) == pytest.approx((2 * (0.5 + 0.3 + 2.55 + 0.12), 0.12 + 0.3 + 2.1 + 0.25))
+    for k, axes in enumerate(panels):
+        place = axes.get_position()
+        assert (place.x0 * width, place.y0 * height) == pytest.approx((k * 3.47 + 0.8, 0.42))
+        assert (place.width * width, place.height * height) == pytest.approx((2.55, 2.1))
+    alone = pair_figures._panels(["true"], 0.5, "x", "y", 0.4)[0]
+    assert alone.get_size_inches()[1] == pytest.approx(0.4 + 0.3 + 2.1 + 0.12)
