@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import trigmech as tm
 from trigmech import _parallel
 from trigmech.cli.app import app
+from trigmech.cli.decision import _check_page
 from trigmech.engines import question
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
@@ -27,7 +28,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.distances import Distance
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import common
-from trigmech.report import lead, pair_figures, pairs
+from trigmech.report import advised, lead, pair_figures, pairs
 from trigmech.report.tabled import listed
 from trigmech.storage.release_file import _fit_out
 from trigmech.tables.frames import _cells_of_row
@@ -303,3 +304,22 @@ def test_panels_stand_beside_each_other_above_the_room_that_names_need():
         assert (place.width * width, place.height * height) == pytest.approx((2.55, 2.1))
     alone = pair_figures._panels(["true"], 0.5, "x", "y", 0.4)[0]
     assert alone.get_size_inches()[1] == pytest.approx(0.4 + 0.3 + 2.1 + 0.12)
+
+
+def test_advice_over_epsilon_has_the_means_of_errors_and_counts_of_good_lights():
+    def error(value):
+        return SimpleNamespace(error=value)
+
+    forecast = SimpleNamespace(
+        columns=[error(0.1), error(0.3)], pairs=[error(0.5)], correlations=[],
+        lights_of_columns=lambda: {"a": "good", "b": "care"}, lights_of_pairs=lambda: {("a", "b"): "good"})
+    made = advised._overall([SimpleNamespace(epsilon=0.5, expected=forecast)])
+    assert [tuple(row) for row in made.rows] == [("0.5", "20 %", "50 %", "", "1 of 2", "1 of 1")]
+
+
+def test_a_page_over_a_ledger_is_refused_as_a_ledger(tmp_path):
+    page = tmp_path / "page.html"
+    tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(1.0), "a data set")
+    page.write_bytes((tmp_path / "ledger.json").read_bytes())
+    with pytest.raises(InputError, match="is a ledger file, the record of spent budget"):
+        _check_page(page, ())
