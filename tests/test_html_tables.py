@@ -109,6 +109,14 @@ def test_texts_are_cut_beyond_the_most_letters_and_rows_beyond_the_most_rows(hea
         assert rows == [*([str(i), "y"] for i in range(MOST_ROWS)), *([text] for text in more)]
 
 
+def test_only_a_light_of_a_place_of_lights_has_a_sign():
+    tree = ElementTree.fromstring(html_table("title", [("good", "care", "x")], ("good", "poor", "care"), lights={1, 2}))
+    assert [cell.text for cell in tree.find("thead").iter("th")] == ["good", "poor", "care"]
+    cells = list(tree.find("tbody").iter("td"))
+    assert [cell.text for cell in cells] == ["good", None, "x"]
+    assert [bold.text for bold in tree.iter("b")] == ["▲ care"]
+
+
 def test_no_dataframe_library_is_needed():
     code = ("import sys, trigmech as tm\ntm.Schema.cube(2)._repr_html_(); tm.Ledger(tm.Budget(1.0))._repr_html_()\n"
             "print({'pandas', 'polars', 'pyarrow'} & set(sys.modules))")
