@@ -18,8 +18,8 @@ from scipy.special import stdtrit
 
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, shown
+from trigmech.inference.bias import bias, squared
 from trigmech.inference.estimate import Estimate
-from trigmech.inference.rehearsing import bias, squared
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
 

@@ -52,18 +52,6 @@ def rehearsals(release: Release, points: Array, design: Design, rng: np.random.G
     return np.array([[table, *fitted[2 * k : 2 * k + 2]] for k, table in enumerate(tables)])
 
 
-def bias(values: Array) -> Array:
-    """Return what the fits of each rehearsal have too much (r, ...), of a statistic of its tables (r, 3, ...)."""
-    return np.asarray(0.5 * (values[:, 1] + values[:, 2]) - values[:, 0])
-
-
-def squared(found: Array) -> Array:
-    """Return the mean square of biases (r, ...) over the rehearsals. One that is not finite says nothing."""
-    known = np.isfinite(found)
-    total = np.square(np.where(known, found, 0.0)).sum(axis=0)
-    return np.asarray(total / np.maximum(known.sum(axis=0), 1))
-
-
 def rehearsed_white(release: Release, rehearsed: Array) -> float:
     """Return the variance of a function of mean square 1 that is not smooth, as rehearsals (r, 3, rows, D) show it.
 

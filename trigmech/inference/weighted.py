@@ -10,9 +10,9 @@ from scipy.special import ndtri
 
 from trigmech._validate import numbers
 from trigmech.errors import InputError, shown
+from trigmech.inference.bias import bias, squared
 from trigmech.inference.estimate import Estimate
 from trigmech.inference.posterior import Posterior, Variances
-from trigmech.inference.rehearsing import bias, squared
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]

@@ -21,6 +21,9 @@ USUAL = 0.25
 # The largest eigenvalue of noise exceeds 2 by more than CHANCE times the size^(-2/3) in one of a hundred matrices (the
 # law of Tracy and Widom).
 CHANCE = 2.0
+# Noise has so many standard deviations less than once in 10^12 numbers. No rows have what lies that far outside of the
+# possible: it stays, so that the fit misses it and says so.
+IMPOSSIBLE = 20.0
 # The prior of what it leaves of products of directions: the odds that all are 0; the smallest size and the number of
 # sizes, up to that of the largest product; fractions that are not 0; and the deviations in their mixture.
 NOTHING, LEAST_SIZE, SIZES, FRACTIONS, MULTIPLES = 0.1, 0.5, 10, (0.3, 0.999), (0.5, 1.0, 2.0, 4.0)
@@ -114,19 +117,20 @@ def shrunk_contrasts(deviation: Array, noise: float, places: NDArray[np.int64], 
     As :func:`shrunk_directions`, but ``scales`` (K,) are the products of the standard deviations of the two factors,
     beyond which no true deviation lies. The noise of many products can be larger than that. Shrunk one by one, the
     largest third of pure noise would then count as strong dependence. Here a prior of possible sizes leaves hardly
-    anything of it.
+    anything of it. Values that no noise and no rows explain stay as they are.
     """
     largest = float(scales.max(initial=0.0))
-    if not largest > 0.0:
-        return np.zeros(len(deviation))
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
-    size = len(np.unique(places))
-    common, left = np.zeros(len(values)), 1.0
-    # If noise is larger, no possible dependence has an eigenvalue above those of noise.
-    if 2.0 * noise <= math.sqrt(size) * largest:
-        common, left = _common(values, places, 2.0 + CHANCE * size ** (-2.0 / 3.0))
-    rest = sparse_means((values - common) / left, scales / largest, USUAL * largest / noise)
-    return np.clip((common + left * rest) * noise, -scales, scales)
+    kept = np.zeros(len(values))
+    if largest > 0.0:
+        size = len(np.unique(places))
+        common, left = np.zeros(len(values)), 1.0
+        # If noise is larger, no possible dependence has an eigenvalue above those of noise.
+        if 2.0 * noise <= math.sqrt(size) * largest:
+            common, left = _common(values, places, 2.0 + CHANCE * size ** (-2.0 / 3.0))
+        rest = sparse_means((values - common) / left, scales / largest, USUAL * largest / noise)
+        kept = np.clip((common + left * rest) * noise, -scales, scales)
+    return np.where(np.abs(values) > scales / noise + IMPOSSIBLE, values * noise, kept)
 
 
 def sparse_means(values: Array, scales: Array, largest: float = math.inf) -> Array:

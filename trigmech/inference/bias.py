@@ -1,0 +1,18 @@
+"""The bias of fits, from the values of a statistic of rehearsals (:mod:`trigmech.inference.rehearsing`)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def bias(values: Array) -> Array:
+    """Return what the fits of each rehearsal have too much (r, ...), of a statistic of its tables (r, 3, ...)."""
+    return np.asarray(0.5 * (values[:, 1] + values[:, 2]) - values[:, 0])
+
+
+def squared(found: Array) -> Array:
+    """Return the mean square of biases (r, ...) over the rehearsals. One that is not finite says nothing."""
+    known = np.isfinite(found)
+    total = np.square(np.where(known, found, 0.0)).sum(axis=0)
+    return np.asarray(total / np.maximum(known.sum(axis=0), 1))
