@@ -40,7 +40,7 @@ def distribution():
 
 
 def cloud(count):
-    return marginals.Marginals.fit(np.zeros((2, 1)), np.ones((2, 1))).cloud(count, np.random.default_rng(0))
+    return marginals.SmoothMarginals.fit(np.zeros((2, 1)), np.ones((2, 1))).cloud(count, np.random.default_rng(0))
 
 
 # What is called with an integer, its name in the message, its least value, and the greatest if there is one.

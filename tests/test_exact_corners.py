@@ -146,7 +146,7 @@ def test_a_worker_that_fails_names_no_value_and_says_whether_it_may_be_tried_aga
     answer = question.answered(packed, tables)
     assert said in answer.problem
     assert "777" not in answer.problem
-    assert answer == question.Answer(b"", 0, answer.problem, *([True] if again else []))
+    assert answer == question.PieceSums(b"", 0, answer.problem, *([True] if again else []))
 
 
 def test_a_single_uniform_number_is_all_of_its_sum_and_of_two_the_mean_is_the_integral():
