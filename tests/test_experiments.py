@@ -499,3 +499,13 @@ def test_no_experiment_fails_for_a_data_set_that_the_thesis_does_not_have(newcom
         if name == "w1":
             assert ("Geometric mean of thesis" in page.read_text()) == ("WDBC" in names)
             assert ("misses the goal" in page.read_text()) == ("WDBC" in names)
+
+
+def test_on_each_small_table_the_default_has_the_least_error_of_pairs_as_the_page_of_results_says():
+    lines = pd.read_csv(cells.RESULTS / "few.csv").query("measure == 'pairs' and epsilon == 1.0")
+    rivals = {"MST-dpmm-equal", "AIM-dpmm-equal", "PrivBayes-dpmm-equal", "DP-MERF-merf"}
+    assert lines["dataset"].nunique() == 16
+    for name, of_table in lines.groupby("dataset"):
+        means = of_table.groupby("method")["mean"].min()
+        assert rivals <= set(means.index)
+        assert means["default"] < min(means[method] for method in rivals), name
