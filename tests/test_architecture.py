@@ -22,12 +22,15 @@ ROOT = Path(__file__).parent.parent
 SOURCES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
            for path in sorted(PACKAGE.rglob("*.py"))}
 
+# The number of lines that a module has at most; two ideas share a longer one.
+MOST_LINES = 400
 # The only modules that import a library, wherever in their source.
 SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"privacy/noise"},
                   "dp_accounting": {"privacy/accounting", "privacy/privacy_loss"},
                   "numba": {"functions/kernels", "functions/coordinate_ascent", "functions/look_up",
                             "inference/drawing", "measurement/compact", "measurement/sums", "measurement/sweep",
-                            "reconstruction/columns", "reconstruction/exchange_kernels", "reconstruction/row_kernels"},
+                            "reconstruction/columns", "reconstruction/exchange_kernels", "reconstruction/row_kernels",
+                            "reconstruction/together_kernels"},
                   "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"},
                   "dask": {"engines/dask"}, "distributed": {"engines/dask"}, "pyspark": {"engines/spark"}}
 
@@ -139,6 +142,16 @@ def test_planted_imports_break_the_contracts(copied):
 
 def test_imports_are_absolute():
     assert [module for module, source in SOURCES.items() if any(name.startswith(".") for name in imports(source))] == []
+
+
+def long_modules(sources):
+    return {name for name, source in sources.items() if source.count("\n") > MOST_LINES}
+
+
+def test_no_module_is_longer_than_a_reader_can_hold():
+    assert long_modules(SOURCES) == set()
+    name, source = max(SOURCES.items(), key=lambda each: each[1].count("\n"))
+    assert long_modules({name: source + "\n" * (MOST_LINES + 1 - source.count("\n"))}) == {name}
 
 
 def test_heavy_libraries_have_one_importer_each():

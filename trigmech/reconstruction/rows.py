@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from trigmech.distribution import systematic
 from trigmech.reconstruction.exchange_kernels import exchange
 from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
-from trigmech.reconstruction.row_kernels import add_products, sweep, sweep_together
+from trigmech.reconstruction.row_kernels import add_products, sweep
+from trigmech.reconstruction.together_kernels import sweep_together
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
