@@ -526,7 +526,7 @@ def total_variation(first, second, width):
 
 
 def test_more_budget_than_rows_can_show_does_no_harm():
-    """Tables that were asked for, of two columns; and of three, which nobody asked for, beside those of a bootstrap."""
+    """Tables of two and of three columns beside those of a bootstrap."""
     three = []
     for seed in range(3):
         schema, table = dependent_categories(np.random.default_rng(seed))
@@ -540,5 +540,5 @@ def test_more_budget_than_rows_can_show_does_no_harm():
         again = table[rng.integers(len(table), size=len(table))]
         assert found[2] < 0.1 * total_variation(table, again, 2)
         three.append(total_variation(table, rows, 3) / total_variation(table, again, 3))
-    # Between .92 and 1.02 each; from 1.08 to 1.2 where rows do not exchange entries.
-    assert np.mean(three) < 1.04
+    # From .138 to .165 each, of six: tables of three columns are measured, too.
+    assert np.mean(three) < 0.25

@@ -139,6 +139,6 @@ def answered(packed: bytes, tables: Callable[[PieceQuestion], Iterable[Any]]) ->
         return PieceSums(b"", 0, str(error))
     except MemoryError:
         return PieceSums(b"", 0, "a worker did not have enough memory for a piece of the table: use fewer workers, or "
-                             "smaller row groups or partitions", True)
+                                "smaller row groups or partitions", True)
     except Exception as error:
         return PieceSums(b"", 0, f"a worker failed on a piece of the table ({type(error).__name__})", True)

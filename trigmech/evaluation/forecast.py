@@ -158,7 +158,7 @@ class Forecast:
         sign = -1.0 if limit.best else 1.0
         value, usual = limit.best + sign * error, None if fresh is None else limit.best + sign * fresh
         return QualityMeasure(name, name.replace("_", " "), "expected", value, usual,
-                       limit.light(limit.best + sign * margin * error, usual), about)
+                              limit.light(limit.best + sign * margin * error, usual), about)
 
     def sentences(self, n: int) -> list[str]:
         """Return three lines: the uses of a table of n rows, the sizes of groups, and the number of visible relations.

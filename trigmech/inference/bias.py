@@ -7,7 +7,7 @@ Array = NDArray[np.float64]
 
 
 def bias(values: Array) -> Array:
-    """Return what the fits of each rehearsal have too much (r, ...), of a statistic of its tables (r, 3, ...)."""
+    """Return the mean of the fits minus the table (r, ...), of a statistic of each rehearsal's tables (r, 3, ...)."""
     return np.asarray(0.5 * (values[:, 1] + values[:, 2]) - values[:, 0])
 
 

@@ -1,8 +1,8 @@
 """What rehearsals show: releases of public tables, from which the errors of fits are known.
 
 A rehearsal releases a public table by the same design, once with noise and once with the opposite noise, and fits rows
-to both. What both fits have too much in their mean is a bias, since noise that enters linearly cancels. How far both
-are from the table where functions are not smooth is what the release does not tell.
+to both. The mean of both fits, minus the table, is a bias, because noise that enters linearly cancels. In functions
+that are not smooth, the distance of both fits from the table shows how much the release leaves open.
 """
 
 from collections.abc import Sequence

@@ -74,7 +74,7 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
     found = np.where(there > 0.5, few, 0.0)
     total, own = float(table.sum()), float(found.sum())
     return TableEstimate(found * (total / own) if min(total, own) > 0.0 else found,
-                    noise * np.maximum(np.sqrt(there), FIRMEST), True)
+                         noise * np.maximum(np.sqrt(there), FIRMEST), True)
 
 
 def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:

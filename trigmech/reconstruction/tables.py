@@ -96,7 +96,7 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
 def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets",
                rng: np.random.Generator, exchanging: int = 1) -> FittedRows:
     fitted = objective.compiled().descend(rows, rng, exchanging=exchanging, smooth=True,
-                                           sampled=SAMPLED if len(rows) > FIRST else None)
+                                          sampled=SAMPLED if len(rows) > FIRST else None)
     if targets.copula is not None:
         # The moves between cells ignored the dependence within cells.
         targets.copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)

@@ -194,15 +194,16 @@ def _parts(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, float |
     columns = [(name, good[j], *(percent(step.expected.columns[j].error) for step in steps))
                for j, name in enumerate(schema.names)]
     found = [Section("Over epsilon", _overall(steps), "Means over all columns and pairs, and how many are good.",
-                  _picture(steps, limits)),
+                     _picture(steps, limits)),
              Section("Columns", Table("Shares of rows are expected to be off by", ("Column", "Good from ε", *epsilons),
-                                   columns)),
+                                      columns)),
              Section("In their own units", _units(steps, epsilons),
-                  "The standard deviation of the noise; in 1 case of 20 the error is twice as large. Points are "
-                  "percentage points.")]
+                     "The standard deviation of the noise; in 1 case of 20 the error is twice as large. Points are "
+                     "percentage points.")]
     if steps[0].expected.pairs:
         found.append(Section("Pairs of columns", _pairs(steps, epsilons, smallest),
-                          "Shares of rows are expected to be off by the first number, the correlation by the second."))
+                             "Shares of rows are expected to be off by the first number, the correlation by the "
+                             "second."))
     if not math.isnan(steps[0].correlation) or steps[0].expected.pairs:
         found.append(Section("The smallest effects that could be seen", Table(
             "The smallest effect that a 95 % interval would distinguish from 0 in 80 of 100 cases",

@@ -71,7 +71,7 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None,
     parts = [Section("Guarantees", _guarantees(releases)),
              Section("Columns", _lights("A light for each column", "Column", common, sides, False)),
              *([Section("Pairs of columns", _lights("A light for each pair of columns", "Pair", shown, sides, True),
-                     f"{left} further pairs, with better lights, are left out." if left else "")] if shown else [])]
+                        f"{left} further pairs, with better lights, are left out." if left else "")] if shown else [])]
     if against is not None:
         parts.insert(1, Section("Measures", _measures(sides)))
     facts = {name: {"n": releases[name].release.n, "ledger": releases[name].ledger.to_dict(),
