@@ -417,11 +417,11 @@ def test_rows_that_grow_start_from_as_many_copies_of_each_or_one_less(released, 
 
     monkeypatch.setattr(descent.CompiledObjective, "descend", seen)
     fits.reconstruct_table(made.release, 5_999, np.random.default_rng(0))
-    assert [len(rows) for rows, *_ in starts[:3]] == [375, 1_500, 5_999]
+    assert [len(rows) for rows, *_ in starts[:5]] == [375, 750, 1_500, 3_000, 5_999]
     # Copies of one row would exchange nothing, and only rows without copies have independent columns.
-    assert [exchanging for _, exchanging, _ in starts[:3]] == [1, 0, 0]
-    assert all(sampled == fits.SAMPLED for *_, sampled in starts[:3])
-    for before, (after, *_) in zip(ends[:2], starts[1:3], strict=True):
+    assert [exchanging for _, exchanging, _ in starts[:5]] == [1, 0, 0, 0, 0]
+    assert all(sampled == fits.SAMPLED for *_, sampled in starts[:5])
+    for before, (after, *_) in zip(ends[:4], starts[1:5], strict=True):
         kinds, counts = np.unique(before, axis=0, return_counts=True)
         same, copies = np.unique(after, axis=0, return_counts=True)
         np.testing.assert_array_equal(same, kinds)

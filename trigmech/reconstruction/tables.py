@@ -29,7 +29,7 @@ FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 # An interval that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
 EMPTY, FROM_EMPTY = 0.05, 2.0
 # More rows than FIRST are fitted from COPIES of fewer.
-FIRST, COPIES = 50_000, 4
+FIRST, COPIES = 50_000, 2
 # Then a part of a sweep tries all entries of so many rows, and leaves out entries of others that will hardly move.
 SAMPLED = 512
 # The smallest deviation, in rows. Smaller ones are raised to it.
