@@ -263,6 +263,19 @@ def test_no_noise_of_contrasts_is_taken_for_dependence(noise):
     assert (np.abs(left) <= scales).all()
 
 
+def test_a_matrix_of_noise_that_no_dependence_reaches_is_not_taken_for_one():
+    size = 12
+    places = np.array(list(itertools.combinations(range(size), 2)))
+    # All products of one sign: the largest eigenvalue is 4.8 times that of the noise, whose deviation is 10 times the
+    # largest true product.
+    values, scales, noise = np.full(len(places), 3.0), np.full(len(places), 0.1), 1.0
+    assert np.abs(shrunk_contrasts(values * noise, noise, places, scales)).max() < 0.2 * scales.max()
+    # Where dependence can be as large as that, it is found.
+    found = shrunk_contrasts(values * 0.01, 0.01, places, scales)
+    np.testing.assert_allclose(found, 0.03, rtol=0.1)
+
+
+
 def test_dependence_that_is_clear_of_the_noise_of_contrasts_is_kept():
     rng, size = np.random.default_rng(6), 20
     places = np.array(list(itertools.combinations(range(size), 2)))
