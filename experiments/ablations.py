@@ -13,7 +13,7 @@ from experiments.cells import Call
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
 from experiments.declare import Experiment
-from experiments.frames import SIGMAS, arranged, geometric, markdown, of_workloads, shown
+from experiments.frames import SIGMAS, arranged, geometric, markdown, of_workloads, shown, worded
 from experiments.runs import BEST, release
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
@@ -105,25 +105,19 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: tables of variants by data sets."""
-    text = ["# What each part is worth", "",
-            f"Worst absolute error over {asked.size} queries of W1, over W2 and over W3, divided by the default's in "
-            f"the same repetition: geometric means over the widths and over {asked.seeds} repetitions. Above 1: the "
-            "part helps. Variants share their random numbers, so a variant that changes nothing has exactly 1. Answers "
-            "from the weighted points.", "",
-            *(f"- *{variant}*: {words}." for variant, (_, words) in VARIANTS.items())]
-    value = lines.set_index(["setting", "dataset", "variant", "what"])["value"]
+    tables, value = list[str](), lines.set_index(["setting", "dataset", "variant", "what"])["value"]
     for setting, own in lines.groupby("setting"):
         (epsilon, delta, *_), names = SETTINGS[str(setting)], list(dict.fromkeys(own["dataset"]))
-        text += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}", "", *markdown(
+        tables += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}", "", *markdown(
             ["variant", *(f"{name} {workload.upper()}" for name in names for workload in SIGMAS)],
             [[variant, *(f"{value[setting, name, variant, workload]:.2f}" for name in names for workload in SIGMAS)]
              for variant in VARIANTS])]
-        for what, words in FACTS.items():
+        for what, said in FACTS.items():
             form = shown if what == "seconds" else "{:.4g}".format
-            text += ["", f"### {words.capitalize()}", "", *markdown(["variant", *names], [
+            tables += ["", f"### {said.capitalize()}", "", *markdown(["variant", *names], [
                 [variant, *(form(value[setting, name, variant, what]) for name in names)] for variant in VARIANTS])]
-    return text
+    return worded("ablations", size=asked.size, seeds=asked.seeds, tables=tables,
+                  variants=[f"- *{variant}*: {said}." for variant, (_, said) in VARIANTS.items()])
 
 
 ablations = Experiment(

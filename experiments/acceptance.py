@@ -11,7 +11,7 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, of_cells
+from experiments.frames import markdown, of_cells, worded
 from trigmech.distribution import Distribution
 
 Array = NDArray[np.float64]
@@ -51,17 +51,12 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a line for each kind of rows, a column for each size and budget."""
-    named = "; ".join(f"{each.words}, limit {each.limit:g}" for each in CRITERIA)
     rate = pd.to_numeric(lines["rate"]).map("{:.3f}".format).replace("nan", "refused")
     wide = lines.assign(rate=rate).pivot(index="release", columns=["n", "epsilon"], values="rate")
-    return ["# Acceptance tests", "",
-            "Four normal columns of which neighbours have a correlation of 0.9. The share of acceptance tests that "
-            f"accept: {TESTS} tests with other noise of each of the releases of {asked.seeds} tables, at (ε, 0). "
-            f"Criteria: {named}; confidence 0.95, the correlation with three shares of the budget. *Refused*: before "
-            "the charge, because the noise would be too large for the limits.", "",
-            *markdown(["what is tested", *(f"n = {n:,}, ε = {epsilon:g}" for n, epsilon in wide)],
-                      [[kind, *wide.loc[kind]] for kind in KINDS])]
+    return worded("acceptance", tests=TESTS, seeds=asked.seeds,
+                 criteria="; ".join(f"{each.words}, limit {each.limit:g}" for each in CRITERIA), table=markdown(
+                     ["what is tested", *(f"n = {n:,}, ε = {epsilon:g}" for n, epsilon in wide)],
+                     [[kind, *wide.loc[kind]] for kind in KINDS]))
 
 
 acceptance = Experiment(

@@ -1,8 +1,8 @@
 """Intervals for populations from releases: how many hold the truth, how wide they are, and what naive ones do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import call, run_cells, write_markdown
-from experiments.frames import markdown, write
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown, worded
 
 Array = NDArray[np.float64]
 Table = dict[str, Any]
 # Values and their influence on each row (m, values), of a table with weights (m,) of sum 1.
 Found = tuple[Array, Array]
 
-SEEDS, QUICK_SEEDS, LEVEL, TABLES = 4, 2, 0.95, 20
+LEVEL, TABLES = 0.95, 20
 # Rows, epsilon and delta.
 SETTINGS = ((300, 1.0, 1e-6), (300, 1.0, 0.0), (1_000, 1.0, 1e-6), (5_000, 0.5, 1e-6), (5_000, 1.0, 1e-6),
             (5_000, 1.0, 0.0), (5_000, 5.0, 1e-6))
@@ -28,6 +29,8 @@ POPULATION, NORMAL = 1_000_000, 1.959964
 STEPS, RIDGE = 30, 1e-6
 # A density at a quantile is that between the quantiles so far away on both sides.
 ASIDE = 0.05
+NUMBERS = ("x1", "x2", "x3", "y")
+WORDS = {"b": "yes", "g": "r", "z": "new"}  # of categories, which are 1 and others 0
 KINDS = ("skewed", "dependent", "mixed")
 METHODS = ("naive", "imputations", "weights")
 
@@ -110,79 +113,40 @@ def _quantiles(values: Array, at: tuple[float, ...], w: Array) -> Found:
                                              for q, each, f in zip(at, found, density, strict=True)])
 
 
-def _parts(table: Table) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
-    x1, x2, x3, y = (np.asarray(table[name], dtype=np.float64) for name in ("x1", "x2", "x3", "y"))
-    return (x1, x2, x3, y, (np.asarray(table["b"]) == "yes").astype(float),
-            (np.asarray(table["g"]) == "r").astype(float), (np.asarray(table["z"]) == "new").astype(float))
+def _parts(table: Table, w: Array) -> SimpleNamespace:
+    """Return the columns as numbers, and the weights."""
+    words = {name: (np.asarray(table[name]) == word).astype(float) for name, word in WORDS.items()}
+    return SimpleNamespace(w=w, **words, **{name: np.asarray(table[name], dtype=np.float64) for name in NUMBERS})
 
 
-STATISTICS: dict[str, Callable[[Table, Array], Found]] = {}
+STATISTICS: dict[str, Callable[[Any], list[Found]]] = {
+    "means": lambda t: [_mean(t.y, t.w), _mean(t.x3, t.w)],
+    "differences of means": lambda t: [_difference(t.y, t.b, t.w), _difference(t.x2, t.g, t.w)],
+    "no effect: differences": lambda t: [_difference(t.y, t.z, t.w), _difference(t.g, t.z, t.w)],
+    "correlations": lambda t: [_correlation(t.x1, t.x2, t.w), _correlation(t.x3, t.y, t.w)],
+    "linear regression": lambda t: [_linear(np.column_stack([np.ones(len(t.y)), t.x1, t.x2, t.b]), t.y, t.w)],
+    "logistic regression": lambda t: [_logistic(np.column_stack([np.ones(len(t.y)), t.x1, t.x2]), t.b, t.w)],
+    "quantiles": lambda t: [_quantiles(t.y, (0.25, 0.5, 0.9), t.w), _quantiles(t.x1, (0.5,), t.w)],
+    "shares of groups": lambda t: [_mean(t.g, t.w), _mean(t.g * t.b, t.w), _mean((1.0 - t.b) * t.z, t.w)]}
 
 
-def _statistic(name: str) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
-    def kept(f: Callable[..., Found]) -> Callable[..., Found]:
-        STATISTICS[name] = lambda table, w: f(*_parts(table), w)
-        return f
-    return kept
-
-
-@_statistic("means")
-def _means(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _together(_mean(y, w), _mean(x3, w))
-
-
-@_statistic("differences of means")
-def _differences(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _together(_difference(y, b, w), _difference(x2, g, w))
-
-
-@_statistic("no effect: differences")
-def _nothing(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _together(_difference(y, z, w), _difference(g, z, w))
-
-
-@_statistic("correlations")
-def _correlations(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _together(_correlation(x1, x2, w), _correlation(x3, y, w))
-
-
-@_statistic("linear regression")
-def _regression(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _linear(np.column_stack([np.ones(len(y)), x1, x2, b]), y, w)
-
-
-@_statistic("logistic regression")
-def _choice(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _logistic(np.column_stack([np.ones(len(y)), x1, x2]), b, w)
-
-
-@_statistic("quantiles")
-def _of_three(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _together(_quantiles(y, (0.25, 0.5, 0.9), w), _quantiles(x1, (0.5,), w))
-
-
-@_statistic("shares of groups")
-def _shares(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
-    return _together(_mean(g, w), _mean(g * b, w), _mean((1.0 - b) * z, w))
-
-
-def _together(*found: Found) -> Found:
+def _together(found: Iterable[Found]) -> Found:
+    found = list(found)
     return np.concatenate([values for values, _ in found]), np.column_stack([influence for _, influence in found])
 
 
 def all_of(table: Table, w: Array | None = None) -> Found:
     """Return the values of all statistics, and their influences (m, values)."""
     rows = len(table["x1"])
-    weights = np.full(rows, 1.0 / rows) if w is None else w
-    return _together(*(f(table, weights) for f in STATISTICS.values()))
+    parts = _parts(table, np.full(rows, 1.0 / rows) if w is None else w)
+    return _together(each for of in STATISTICS.values() for each in of(parts))
 
 
 @lru_cache
 def truth(kind: str) -> tuple[Array, tuple[str, ...]]:
     """Return the population's values, and of which statistic each is."""
-    big = dict(population(kind, POPULATION, np.random.default_rng(99)))
-    even = np.full(POPULATION, 1.0 / POPULATION)
-    each = {name: f(big, even)[0] for name, f in STATISTICS.items()}
+    big = _parts(dict(population(kind, POPULATION, np.random.default_rng(99))), np.full(POPULATION, 1.0 / POPULATION))
+    each = {name: _together(of(big))[0] for name, of in STATISTICS.items()}
     return np.concatenate(list(each.values())), tuple(name for name, values in each.items() for _ in values)
 
 
@@ -208,34 +172,23 @@ def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dic
             "oracle": np.sqrt(sampling**2 + noise).tolist()}
 
 
-def answers(asked: Asked) -> Path:
-    """Write results/answers.csv and .md, and return the page. Quick: few seeds of 300 rows."""
-    seeds = QUICK_SEEDS if asked.quick else asked.seeds or SEEDS
-    settings = SETTINGS[:1] if asked.quick else SETTINGS
-    cells = [call(intervals, kind, n=n, epsilon=epsilon, delta=delta, seed=seed)
-             for kind in KINDS for n, epsilon, delta in settings for seed in range(seeds)]
-    results = run_cells(cells, asked.jobs, "answers")
-    found = pd.concat([_lines(dict(cell.arguments), result) for cell, result in results])
-    by = ["kind", "rows", "epsilon", "delta", "method", "statistic"]
-    means = found.groupby(by, sort=False).mean().reset_index()
-    stem = asked.stem("answers", True)
-    write(stem, means.round(6))
-    return write_markdown(stem, page(means, seeds))
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    return {call(intervals, kind, n, epsilon, delta, seed): {"kind": kind, "rows": n, "epsilon": epsilon, "delta": delta}
+            for kind in KINDS for n, epsilon, delta in asked.size for seed in range(asked.seeds)}
 
 
-def _lines(named: dict[str, Any], result: dict[str, Any]) -> pd.DataFrame:
+def of_methods(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a line for each method and value of a release."""
-    _, names = truth(named["kind"])
-    return pd.concat([pd.DataFrame({
-        "kind": named["kind"], "rows": named["n"], "epsilon": named["epsilon"], "delta": named["delta"],
-        "method": method, "statistic": names,
+    _, names = truth(head["kind"])
+    oracle = np.array(result["oracle"])
+    return [line for method in METHODS for line in pd.DataFrame({
+        **head, "method": method, "statistic": names,
         "held": (np.abs(result[f"{method} error"]) <= np.array(result[f"{method} half"])).astype(float),
-        "width": np.array(result[f"{method} half"]) / (NORMAL * np.array(result["oracle"])),
-        "square": np.square(np.array(result[f"{method} error"]) / np.array(result["oracle"]))}) for method in METHODS])
+        "width": np.array(result[f"{method} half"]) / (NORMAL * oracle),
+        "square": np.square(np.array(result[f"{method} error"]) / oracle)}).to_dict("records")]
 
 
-def page(means: pd.DataFrame, seeds: int) -> list[str]:
-    """Return the Markdown: how many intervals hold, by statistic, and by rows and budget."""
+def page(means: pd.DataFrame, asked: Asked) -> list[str]:
     def table(by: list[str]) -> list[list[str]]:
         lines = []
         for keys, own in means.groupby(by, sort=False):
@@ -247,13 +200,12 @@ def page(means: pd.DataFrame, seeds: int) -> list[str]:
         return lines
 
     header = [*(f"hold, {method}" for method in METHODS), *(f"width, {method}" for method in METHODS)]
-    return ["# Intervals for populations, from releases", "",
-            f"Samples of n rows of three made populations (`experiments/answers.py`), {seeds} of each setting; "
-            f"intervals that are to hold the population's value with probability {LEVEL:.0%}: naive ones of one "
-            f"synthetic table of n rows, those of {TABLES} imputations, and those of the weighted rows. Widths are "
-            "medians, relative to those of one who knows the variances of sampling and of the noise in what was "
-            "measured. Where there is no effect, one less the part that holds is the rate of false positives.", "",
-            "## By statistic", "", *markdown(["statistic", *header], table(["statistic"])), "",
-            "## By population, rows and budget", "",
-            *markdown(["population", "rows", "epsilon", "delta", *header], table(["kind", "rows", "epsilon", "delta"])),
-            ""]
+    return worded("answers", seeds=asked.seeds, level=LEVEL, tables=TABLES,
+                  statistics=markdown(["statistic", *header], table(["statistic"])), populations=markdown(
+                      ["population", "rows", "epsilon", "delta", *header], table(["kind", "rows", "epsilon", "delta"])))
+
+
+answers = Experiment(
+    name="answers", what="intervals for populations: how many hold the truth (half an hour)", seeds=(2, 4),
+    size=(SETTINGS[:1], SETTINGS), cells=cells, lines=of_methods, page=page, table=lambda lines: lines.groupby(
+        ["kind", "rows", "epsilon", "delta", "method", "statistic"], sort=False).mean().reset_index().round(6))

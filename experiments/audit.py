@@ -27,7 +27,7 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, of_cells, read_csv
+from experiments.frames import markdown, of_cells, read_csv, worded
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -563,41 +563,18 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: correct mechanisms, then planted faults."""
     correct, faults = lines[lines["fault"] == ""], lines[lines["fault"] != ""]
-    text = ["# Lower bounds of ε by experiment", "",
-            f"Releases of two neighbouring tables, and how well they are told apart; each bound holds with "
-            f"{CONFIDENCE:.1%} confidence. Half of the runs choose an event, the other half count it.", "",
-            f"- {correct['refuted'].sum()} of {len(correct)} audits of correct mechanisms refute what the ledger "
-            "proves.", f"- {faults['refuted'].sum()} of {len(faults)} planted faults are refuted.",
-            f"- False alarms: at most {len(correct)} × {1.0 - CONFIDENCE:.1%} = "
-            f"{len(correct) * (1.0 - CONFIDENCE):.1%} for the family of all correct ones by the confidence alone. As "
-            "both bounds of a ratio have to fail, it is less: for events that just attain the proved ε, at the shares "
-            f"that were seen, {correct['false_alarm'].sum():.1g} in all.",
-            f"- Time: {lines['seconds'].sum():.0f} seconds of one processor.", "",
-            "*bound*: of ε, from below. *proved*: by the ledger. *claimed*: by the thesis, of its own scales; ✗ if "
-            "the bound is above it. *shares*: how often the event came up, of either table. *runs*: of each.", "",
-            *markdown(["mechanism", "calibration", "noise", "n × d", "δ", "claimed", *OUTCOME], [
-                [row.mechanism, row.calibration, row.sampler, f"{row.n} × {row.d}", f"{row.delta:g}",
-                 f"{row.claimed:g}{' ✗' if row.bound > row.claimed else ''}" if row.calibration == "published" else "",
-                 *_outcome(row)] for row in correct.itertuples()]),
-            "", "## Planted faults", "", "With simulated noise. *proved* is what the ledger would say.", "",
-            *markdown(["fault", "mechanism", "n × d", "δ", *OUTCOME], [
-                [row.fault, row.mechanism, f"{row.n} × {row.d}", f"{row.delta:g}", *_outcome(row)]
-                for row in faults.itertuples()])]
-    return [*text, "", "## What the bounds can show", "",
-            "The sensitivity is attained, so that ε itself is what the bounds approach with more runs, by the "
-            "samplers, by TrigI (t = 2 at opposite corners, where the mean of T_1 moves by 2/n; t = 3 at 1 and -1/4), "
-            "by TrigII, by MomentMechanism with one column or with linf noise, and by both rounds of TableMechanism "
-            "with categories. In all but the last a scale that is √2 too small shows: the faults of scale, sensitivity "
-            "and seed are planted in these. Laplace noise of many entries, of which all move, hides such a fault from "
-            "few runs.", "",
-            "It is not attained by ImprovedTrigI and ImprovedTrigII: no pair of rows moves all three steps most, "
-            "opposite corners for one do not move x² at all. Nor are the certificates of weighted moments of several "
-            "columns, of products of ranks, and of the minimax design's Laplace noise. There a fault of a factor of √2 "
-            "may stay below what is proved.", "",
-            "At δ > 0 the event that attains ε is rare (0.9 % of the runs, 0.3 % of the neighbour's), so the bounds "
-            "are farther from it than at δ = 0."]
+    return worded("audit", confidence=CONFIDENCE, refuted=correct["refuted"].sum(), correct=len(correct),
+                  found=faults["refuted"].sum(), faults=len(faults), each=1.0 - CONFIDENCE,
+                  all=len(correct) * (1.0 - CONFIDENCE), alarm=correct["false_alarm"].sum(),
+                  seconds=lines["seconds"].sum(), table=markdown(
+        ["mechanism", "calibration", "noise", "n × d", "δ", "claimed", *OUTCOME], [
+            [row.mechanism, row.calibration, row.sampler, f"{row.n} × {row.d}", f"{row.delta:g}",
+             f"{row.claimed:g}{' ✗' if row.bound > row.claimed else ''}" if row.calibration == "published" else "",
+             *_outcome(row)] for row in correct.itertuples()]), planted=markdown(
+        ["fault", "mechanism", "n × d", "δ", *OUTCOME], [
+            [row.fault, row.mechanism, f"{row.n} × {row.d}", f"{row.delta:g}", *_outcome(row)]
+            for row in faults.itertuples()]))
 
 
 OUTCOME = ("proved", "bound", "shares", "runs", "seconds")

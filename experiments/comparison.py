@@ -24,6 +24,7 @@ from experiments.frames import (
     read_csv,
     shown,
     with_new,
+    worded,
     write,
 )
 from experiments.protocols import boards
@@ -182,22 +183,7 @@ def labelled(name: str, setting: str, older: Container[str], shown_as: str | Non
 def report(workload: str, lines: pd.DataFrame, queries: int, older: Container[str] = ()) -> list[str]:
     """Return the Markdown of a comparison, from the lines of its CSV file."""
     rows = rows_of(lines)
-    text = [f"# {workload.upper()}: {QUERIES[workload].format(queries)}", "",
-            "Means over the repetitions of the error that is named; the same queries in every repetition. Answers from "
-            "the weighted points, not from a sample of rows; independent columns are answered in closed form. One "
-            "release serves W1, W2 and W3 and all σ. Seconds: the slowest repetition, from the table in memory to the "
-            "distribution. Points: distinct ones, mean. Proved: the epsilon at that delta.", "",
-            "- *histograms*: independent columns; for each cell the best of "
-            f"{', '.join(map(str, baselines.BINS))} bins, chosen in hindsight, which flatters them.",
-            "- *diagonal*, *Gaussian*: independent normals, and a normal with all covariances, clipped to the cube.",
-            "- *uniform*: ignores the data.",
-            "- *rows of ...*: from the scoreboard `smooth`, rivals as run here and ours by the same measure, in "
-            "setting B: answers from a table of as many rows as the data"
-            + (", to 2,000 queries of the same law." if workload == "w1" else ", to the same queries.")
-            + " Proved: for a replaced row, by the tool's own accounts.",
-            f"- ✗: above the goal; marked for {', '.join(OWN)}."]
-    if workload != "w1":
-        text.append("- Relative errors are relative to the answer or 0.01, whichever is larger.")
+    text = []
     widths = [f"σ = {sigma}" if sigma else "error" for sigma in SIGMAS[workload]]
     head = ["data", "method", *widths, "seconds", "points", "proved", "repetitions"]
     for setting, (epsilon, delta, *_) in SETTINGS.items():
@@ -209,7 +195,11 @@ def report(workload: str, lines: pd.DataFrame, queries: int, older: Container[st
             text += ["", f"### {title}", "", *markdown(head, table)]
             if kind == "absolute":
                 text += ["", *_verdict(workload, setting, rows)]
-    return text
+    if workload != "w1":
+        text.insert(0, "- Relative errors are relative to the answer or 0.01, whichever is larger.")
+    return worded("comparison", workload=workload.upper(), what=QUERIES[workload].format(queries), tables=text,
+                  bins=", ".join(map(str, baselines.BINS)), own=", ".join(OWN),
+                  queries="2,000 queries of the same law" if workload == "w1" else "the same queries")
 
 
 def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows,

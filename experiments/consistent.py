@@ -7,7 +7,7 @@ import pandas as pd
 
 from experiments.asked import Asked
 from experiments.declare import Experiment
-from experiments.frames import markdown, means
+from experiments.frames import markdown, means, sections, worded
 from experiments.protocols.boards import BOOTSTRAP, DEFAULT, SEEDS, TableCell, loss
 
 SETS = {"nist_demographic": "nist", "adult": "adult", "pks": "smooth", "csn": "smooth"}
@@ -31,13 +31,7 @@ def losses(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a table for each data set, with a mark where more budget did harm."""
-    text = ["# More and more budget", "",
-            f"Means of {asked.seeds} releases by default, with as many rows as the data. All numbers are errors: of "
-            "k_marginal what is missing to 1000, of auc, accuracy and f1 what is missing to 1, of the detector what it "
-            f"has above 0.5. ✗: larger than at the budget before by more than {GROWN - 1:.0%} and {ERRORS:g} standard "
-            "errors. *bootstrap*: real rows drawn with replacement. The last column is the error at the largest budget "
-            "over that of the bootstrap.", ""]
+    tables = {}
     for dataset, group in lines.groupby("dataset", sort=False):
         rows = []
         for measure, own in group.groupby("measure", sort=False):
@@ -50,9 +44,9 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
             floor = of["mean"][0.0]
             rows.append([measure, *entries, f"{floor:.4g}",
                          f"{of['mean'][EPSILONS[-1]] / floor:.2f}" if floor > 0.0 else ""])
-        text += [f"## {dataset}", "", *markdown(
-            ["measure", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "bootstrap", "ratio"], rows), ""]
-    return text
+        tables[str(dataset)] = markdown(
+            ["measure", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "bootstrap", "ratio"], rows)
+    return worded("consistent", seeds=asked.seeds, grown=GROWN - 1, errors=ERRORS, tables=sections(tables))
 
 
 # CSN's kernels take half an hour: by name only.

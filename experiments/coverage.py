@@ -18,7 +18,17 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import arranged, geometric, markdown, of_kinds, of_workloads, read_csv, shown
+from experiments.frames import (
+    arranged,
+    geometric,
+    markdown,
+    of_kinds,
+    of_workloads,
+    read_csv,
+    sections,
+    shown,
+    worded,
+)
 from experiments.protocols.data import load
 from experiments.runs import answers, cube, workloads
 from trigmech.evaluation import statistics
@@ -96,49 +106,27 @@ def smooth_table(lines: pd.DataFrame) -> pd.DataFrame:
 
 def smooth_page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown: a table for each setting, and where the goal is missed."""
-    average = lines["within"].mean()
-    text = [f"# Error bars at {LEVEL:.0%} against the truth", "",
-            f"`predicted_error` of {asked.size} queries of W1, {PAIR_QUERIES} of W2 and all of W3, over {asked.seeds} "
-            "releases by the default mechanism. Answers from the weighted points.", "",
-            "- *within*: share of the queries whose absolute error is at most the query's bound, mean over the "
-            f"releases ± its standard error; goal: at least {LEVEL:g} on average. ✗: below it.",
-            "- *worst*: share of the releases whose worst error is at most `worst`.",
-            "- *ratio*: median of bound / error; how wide the bars are. About 3 for normal errors of the stated size.",
-            "- *excess*: root mean square error over predicted deviation. Above 1 the deviation is too small, or the "
-            "fit has missed its target, which the bounds know and add.",
-            "- *unmeasured*: share of the squared errors that comes from what was not measured, where there is no "
-            "noise law but only the planner's priors.", "",
-            f"On average over the {len(lines)} rows {shown(average)} of the queries are within: the goal is "
-            f"{'' if average >= LEVEL else 'not '}reached."]
+    average, tables = lines["within"].mean(), {}
     for setting, own in lines.groupby("setting", sort=False):
         epsilon, delta = BUDGETS[str(setting)]
         rows = [[row.dataset, row.workload.upper(), row.sigma, _within(row) + " ✗" * (row.within < LEVEL),
                  f"{row.worst:.2f}", f"{row.ratio:.3g}", f"{row.excess:.2f}", f"{row.unmeasured:.2f}"]
                 for row in own.itertuples()]
-        text += ["", f"## Setting {str(setting)[0]}: ε = {epsilon:g}, δ = {delta:g}", "", *markdown(
-            ["data", "workload", "σ", "within", "worst", "ratio", "excess", "unmeasured"], rows)]
-    return [*text, "", f"## Where {LEVEL:.0%} is not reached, and why", "", *_reasons(lines)]
+        tables[f"Setting {str(setting)[0]}: ε = {epsilon:g}, δ = {delta:g}"] = markdown(
+            ["data", "workload", "σ", "within", "worst", "ratio", "excess", "unmeasured"], rows)
+    missing = lines[lines["within"] < LEVEL]
+    reasons: Any = "Nowhere." if missing.empty else worded(
+        "coverage_reasons", missing=len(missing), rows=len(lines), biased=(missing["unmeasured"] >= 0.5).sum(), lines=[
+            f"- {row.dataset}, {row.setting}, {row.workload.upper()}{f', σ = {row.sigma}' if row.sigma else ''}: "
+            f"{_within(row)}; errors {row.excess:.2f} times the predicted deviation, {row.unmeasured:.0%} of their "
+            "squares not measured" for row in missing.itertuples()])
+    return worded("coverage", size=asked.size, pairs=PAIR_QUERIES, seeds=asked.seeds, level=LEVEL, rows=len(lines),
+                  average=shown(average), reached="" if average >= LEVEL else "not ", tables=sections(tables),
+                  reasons=reasons)
 
 
 def _within(row: Any) -> str:
     return f"{row.within:.3f} ± {row.within_error:.3f}"
-
-
-def _reasons(lines: pd.DataFrame) -> list[str]:
-    missing = lines[lines["within"] < LEVEL]
-    if missing.empty:
-        return ["Nowhere."]
-    return [f"In {len(missing)} of {len(lines)} rows. In {(missing['unmeasured'] >= 0.5).sum()} of them most of the "
-            "squared error is the "
-            "bias of what was not measured: moments of higher degree, or of more columns at once, that the data have "
-            "and the fitted points do not. The bars allow for it by the planner's priors, which are the same for all "
-            "data. In the others it comes from measured moments. Broad kernels have nearly proportional coefficients, "
-            "so that W1's queries err together: of a release nearly all or few are within, and the standard error "
-            "over the releases tells what may be luck. What is beyond luck is the denoising, or priors smaller than "
-            "the moments of these data: the noise has a known law, and what the fit did not reach is added.", "",
-            *(f"- {row.dataset}, {row.setting}, {row.workload.upper()}{f', σ = {row.sigma}' if row.sigma else ''}: "
-              f"{_within(row)}; errors {row.excess:.2f} times the predicted deviation, {row.unmeasured:.0%} of their "
-              "squares not measured" for row in missing.itertuples())]
 
 
 # Columns and tables
@@ -289,19 +277,8 @@ def table_page(lines: pd.DataFrame, asked: Asked) -> list[str]:
         rows.append([f"**all {label}**", "", *(
             f"**{means['within'][kind]:.3f}**, {means['width'][kind]:.2f}" if kind in means.index else ""
             for kind in kinds)])
-    return [f"# Error bars of tables at {LEVEL:.0%} against the truth", "",
-            f"`Synthesis.error_bars` and `predicted_error` over {lines['releases'].max()} releases of each table by "
-            "TableMechanism; made tables differ each time.", "",
-            "- In each entry first the share of errors that are within their bound; the goal is "
-            f"{LOWEST:g} to {HIGHEST:g}. ✗: less.",
-            "- Then the width: how much wider the bounds are than the errors warrant, the mean bound over the mean "
-            "error, divided by 2.46, which it is for normal errors; the goal is at most 2.",
-            "- *columns*, *pairs*, *triples*: contingency tables; numbers are cut into 16, 6 and 3 equal parts of "
-            "their bounds. *ranges*: distribution functions of numbers. Values that are 0, as all tables agree, do not "
-            "count.",
-            "- Made tables set the one factor of the bounds. How plausible tables are drawn was settled by looking at "
-            "releases of these real tables too.", "",
-            *(line.replace("** |  |", "** | |") for line in markdown(["table", "ε", *kinds], rows))]
+    return worded("coverage_tables", level=LEVEL, releases=lines["releases"].max(), lowest=LOWEST, highest=HIGHEST,
+                  table=[line.replace("** |  |", "** | |") for line in markdown(["table", "ε", *kinds], rows)])
 
 
 def averages(lines: pd.DataFrame, datasets: Iterable[str]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pandas as pd
 from experiments.asked import Asked
 from experiments.cells import Call
 from experiments.declare import Experiment
-from experiments.frames import SIGMAS, geometric, markdown, of_workloads, shown
+from experiments.frames import SIGMAS, geometric, markdown, of_workloads, sections, shown, worded
 from experiments.runs import BEST, release
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -52,24 +52,20 @@ def worse(curve: pd.DataFrame) -> list[tuple[str, str, float]]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a table for each workload, and where more budget did harm."""
-    used = " and ".join(f"{name} at δ = {delta:g}" for delta, name in sorted(set(zip(
-        lines["delta"], lines["mechanism"], strict=True))))
-    text = ["# Errors against epsilon", "",
-            f"{used}. Medians over {asked.seeds} repetitions of the worst error over {asked.size} queries of W1 (and "
-            "over W2 and W3), of several σ the geometric mean. Tables of 10 and 30 % are the first rows in a fixed "
-            "random order; errors are against their own answers.", ""]
+    tables = {}
     for workload in SIGMAS:
-        table = lines[lines["workload"] == workload].pivot(
+        wide = lines[lines["workload"] == workload].pivot(
             index=["dataset", "percent", "rows", "delta"], columns="epsilon", values="median")
-        rows = [[name, f"{percent} %", size, f"{delta:g}", *map(shown, values)]
-                for (name, percent, size, delta), values in zip(table.index, table.to_numpy(), strict=True)]
-        text += [f"## {workload.upper()}", "", *markdown(
-            ["data", "part", "rows", "δ", *(f"ε = {epsilon:g}" for epsilon in table.columns)], rows), ""]
+        tables[workload.upper()] = markdown(
+            ["data", "part", "rows", "δ", *(f"ε = {epsilon:g}" for epsilon in wide.columns)],
+            [[name, f"{percent} %", size, f"{delta:g}", *map(shown, values)]
+             for (name, percent, size, delta), values in zip(wide.index, wide.to_numpy(), strict=True)])
     harm = [f"- {name}, {percent} %, {workload.upper()}: {more} has {ratio:.2f} times the error of {less}"
             for (name, percent, workload), own in lines.groupby(["dataset", "percent", "workload"])
             for less, more, ratio in worse(own)]
-    return [*text, "## Where more budget did harm", "", *(harm or ["Nowhere."])]
+    return worded("curves", seeds=asked.seeds, size=asked.size, tables=sections(tables), harm=harm or "Nowhere.",
+                  used=" and ".join(f"{name} at δ = {delta:g}" for delta, name in sorted(set(zip(
+                      lines["delta"], lines["mechanism"], strict=True)))))
 
 
 curves = Experiment(

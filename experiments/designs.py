@@ -15,7 +15,7 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, of_kinds
+from experiments.frames import markdown, of_kinds, sections, worded
 from experiments.protocols.data import load
 from trigmech.answering import Answers
 from trigmech.evaluation import statistics
@@ -91,28 +91,19 @@ def table(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: predicted and measured errors side by side, and what choosing by prediction would cost."""
-    lines = lines.assign(predicted=pd.to_numeric(lines["predicted"], errors="coerce"))
-    text = ["# Designs by predicted and by measured error", "",
-            f"Means of {asked.seeds} releases. In each entry the predicted error, then the measured one. Tables of "
-            "one, two and three columns: mean total variation, numbers in 16, 8 and 4 equal cells of their bounds; "
-            "kernels: mean error of Gaussian kernels of pairs of numbers. *smooth* measures moments and predicts "
-            "kernels alone.",
-            ""]
+    lines, tables = lines.assign(predicted=pd.to_numeric(lines["predicted"], errors="coerce")), {}
     costs: dict[str, list[float]] = {}
     for (dataset, epsilon), group in lines.groupby(["dataset", "epsilon"], sort=False):
         kinds = list(dict.fromkeys(group["kind"]))
         of = {(row["design"], row["kind"]): ("–" if pd.isna(row["predicted"]) else f"{row['predicted']:.4f}")
               + f", {row['measured']:.4f}" for row in group.to_dict("records")}
-        text += [f"## {dataset}, ε = {epsilon:g}", "", *markdown(["design", *kinds], [
-            [design, *(of.get((design, kind), "") for kind in kinds)] for design in DESIGNS]), ""]
+        tables[f"{dataset}, ε = {epsilon:g}"] = markdown(["design", *kinds], [
+            [design, *(of.get((design, kind), "") for kind in kinds)] for design in DESIGNS])
         for kind, own in group.dropna().groupby("kind", sort=False):
             chosen = own.loc[own["predicted"].idxmin(), "measured"]
             costs.setdefault(str(kind), []).append(float(chosen / own["measured"].min()))
-    text += ["## To choose by prediction", "",
-             "The measured error of the design that is predicted to be best, over the least measured one: "
-             + "; ".join(f"{kind} {np.mean(each):.2f}, at worst {max(each):.2f}" for kind, each in costs.items()) + "."]
-    return text
+    return worded("designs", seeds=asked.seeds, tables=sections(tables), costs="; ".join(
+        f"{kind} {np.mean(each):.2f}, at worst {max(each):.2f}" for kind, each in costs.items()))
 
 
 designs = Experiment(

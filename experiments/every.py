@@ -2,13 +2,12 @@
 
 from importlib import import_module
 
-from experiments import answers, lights
 from experiments.companions import composition, linear_noise, net, tutorial
 from experiments.declare import Experiment
 
 MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "consistent",
            "designs", "small", "large", "further", "targets", "textbook", "acceptance", "rates",
-           "parties", "audit", "protocols.boards", "companions.statements")
+           "parties", "lights", "answers", "audit", "protocols.boards", "companions.statements")
 # Experiments that are functions, which write their results themselves.
 FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
     ("net", net.net, "companions: the exponential and the net mechanism (a minute; no data)"),
@@ -17,9 +16,7 @@ FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
     ("composition", composition.composition, "companions: theorems of composition against the exact optimum (seconds; "
      "no data)"),
     ("tutorial", tutorial.tutorial, "companions: a tutorial's primitives on Adult, printed numbers beside ours (a "
-     "minute)"),
-    ("lights", lights.lights, "lights that are expected beside those that the table gives (half an hour; needs data)"),
-    ("answers", answers.answers, "intervals for populations: how many hold the truth (half an hour)"))]
+     "minute)"))]
 
 
 def declared_in(module: str) -> list[Experiment]:

@@ -8,7 +8,7 @@ import pandas as pd
 from experiments.asked import Asked, LeftOut
 from experiments.cells import HERE, Call
 from experiments.declare import Experiment
-from experiments.frames import geometric, markdown, of_workloads
+from experiments.frames import geometric, markdown, of_workloads, worded
 from experiments.runs import WIDTHS, release
 from experiments.search import PUBLISHED
 
@@ -45,15 +45,13 @@ def table(number: str, lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(number: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: how near the thesis's points are, for each width."""
     spec = FIGURES[number]
     ratio = (lines["worst_absolute_error"] / lines["thesis"]).groupby([lines["variant"], lines["sigma"]]).agg(geometric)
-    return [f"# Figure {number[7:].replace('_', '.')}: {spec['dataset']}, {spec['mechanism']}, worst absolute error "
-            f"against {spec['name']}", "", f"{asked.seeds} repetitions, {asked.size} queries. Geometric mean "
-            "over the points of ours / thesis; the thesis does not print which sigma the figure shows.", "",
-            *markdown(["variant", *(f"σ = {width:g}" for width in WIDTHS)],
+    return worded("figure", number=number[7:].replace("_", "."), seeds=asked.seeds, size=asked.size,
+                  **{part: spec[part] for part in ("dataset", "mechanism", "name")}, table=markdown(
+                      ["variant", *(f"σ = {width:g}" for width in WIDTHS)],
                       [[variant, *(f"{ratio[variant, f'{width:g}']:.2f}" for width in WIDTHS)]
-                       for variant in ("published", "rigorous")])]
+                       for variant in ("published", "rigorous")]))
 
 
 declared = [Experiment(

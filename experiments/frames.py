@@ -105,6 +105,19 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
             *(f"| {' | '.join(map(str, row))} |" for row in rows)]
 
 
+def sections(tables: Mapping[str, list[str]]) -> list[str]:
+    """Return tables of a page, each below a title."""
+    return [line for title, table in tables.items() for line in (f"## {title}", "", *table, "")]
+
+
+def worded(page: str, **parts: Any) -> list[str]:
+    """Return a page: the words of experiments/pages/PAGE.md, with the parts that stand in braces there; a list of lines
+    stands for its lines."""
+    joined = {name: "\n".join(part) if isinstance(part, list) else part for name, part in parts.items()}
+    text = (machinery.HERE / "pages" / f"{page}.md").read_text(encoding="utf-8").format(**joined)
+    return text.removesuffix("\n").split("\n")
+
+
 def grid(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a table of a page, numbers with three digits; None is empty."""
     return "\n".join(markdown(list(head), ([f"{x:.3g}" if isinstance(x, float) else "" if x is None else str(x)

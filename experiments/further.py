@@ -9,7 +9,7 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, means
+from experiments.frames import markdown, means, worded
 from experiments.protocols.data import Sample
 from experiments.small import SAMPLES, WITHOUT_DATA, scores
 from trigmech.tables.different import DifferentRows
@@ -45,21 +45,16 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a line for each table."""
-    heads = {f"{measure}, {name}": (f"{words}, {name}", form) for measure, words, names, form in (
-        *((measure, words, (FITTED, FURTHER), ".4f") for measure, words in MEASURES.items()),
+    heads = {f"{measure}, {name}": (f"{said}, {name}", form) for measure, said, names, form in (
+        *((measure, said, (FITTED, FURTHER), ".4f") for measure, said in MEASURES.items()),
         ("different", "part that differs", (REAL, FITTED, FURTHER), ".3f"),
         ("combinations", "combinations of categories", (FITTED, FURTHER), ",.0f")) for name in names}
     wide = lines.pivot_table("value", "table", "measure", sort=False).reindex(columns=list(heads))
-    return ["# Samples of many more rows than were fitted", "",
-            f"Releases at ε = {EPSILON:g}, δ = {DELTA:g}: errors of the fitted rows, and of {asked.size:,} further "
-            "rows of the same release (`trigmech.reconstruction.mixing`), against the real table; the part of the rows "
-            "that differ from each other; and how many combinations of all categories occur. Means of "
-            f"{asked.seeds} releases.", "",
-            *markdown(["table", *(words for words, _ in heads.values())], [
-                [name, *("" if pd.isna(value) else format(value, form)
-                         for value, (_, form) in zip(row, heads.values(), strict=True))]
-                for name, row in zip(wide.index, wide.to_numpy(), strict=True)]), ""]
+    return worded("further", epsilon=EPSILON, delta=DELTA, size=asked.size, seeds=asked.seeds, table=markdown(
+        ["table", *(said for said, _ in heads.values())], [
+            [name, *("" if pd.isna(value) else format(value, form)
+                     for value, (_, form) in zip(row, heads.values(), strict=True))]
+            for name, row in zip(wide.index, wide.to_numpy(), strict=True)]))
 
 
 further = Experiment(

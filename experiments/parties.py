@@ -11,7 +11,7 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, of_cells
+from experiments.frames import markdown, of_cells, worded
 from experiments.protocols import data
 from experiments.protocols.coding import codes, total_variations
 from trigmech.mechanisms.base import Mechanism
@@ -71,17 +71,13 @@ def table(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a line for each mechanism and way, a column for each number of parties."""
     of = lines.set_index(["mechanism", "way", "parties"])["error"].map("{:.4g}".format)
     numbers = sorted(set(lines["parties"]))
-    return ["# Rows that several parties hold", "",
-            f"Adult's rows dealt out at random to so many parties, (ε, δ) = ({EPSILON:g}, {DELTA:g}). Error: total "
-            "variation distance between the real and the synthetic table of two columns, numbers in cells, mean over "
-            f"all pairs and {asked.seeds} seed(s).", "",
-            *(f"- *{way}*: {words}." for way, words in WAYS.items()), "",
-            *markdown(["mechanism", "way", *(f"{m} parties" if m > 1 else "1 party" for m in numbers)],
+    return worded("parties", epsilon=EPSILON, delta=DELTA, seeds=asked.seeds,
+                  ways=[f"- *{way}*: {said}." for way, said in WAYS.items()], table=markdown(
+                      ["mechanism", "way", *(f"{m} parties" if m > 1 else "1 party" for m in numbers)],
                       [[mechanism, way, *(of[mechanism, way, m] for m in numbers)] for mechanism in MECHANISMS
-                       for way in WAYS])]
+                       for way in WAYS]))
 
 
 parties = Experiment(

@@ -20,7 +20,7 @@ from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.declare import Experiment
 from experiments.figures import FIGURES
-from experiments.frames import markdown
+from experiments.frames import markdown, sections, worded
 from experiments.runs import WIDTHS, WORKLOAD_SEED, cube
 from experiments.search import expected_points
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -176,6 +176,10 @@ def page(found: pd.DataFrame, asked: Asked) -> list[str]:
     ranks = asked.size
     points = np.log([expected_points("figure_3_2")[rank] for rank in ranks])
     scatter = math.exp(float(np.abs(points - points.mean()).mean()))
+
+    def span(values: "pd.Series[float]") -> str:
+        return f"{values.min():.2f} to {values.max():.2f}"
+
     def table(lines: pd.DataFrame) -> list[str]:
         return markdown(list(lines), [[f"{value:.3g}" if isinstance(value, float) else value for value in row]
                                       for row in lines.to_numpy(dtype=object).tolist()])
@@ -184,26 +188,15 @@ def page(found: pd.DataFrame, asked: Asked) -> list[str]:
     smaller = found[levels].sort_values(["steps", "queries", "axes"], ascending=[True, True, False])
     found = found[~levels]
     shown, constant = alone(found), found[found["seeds"] == "constant"]
-    text = ["# Figure 3.2 by the authors' program", "",
-            f"{len(ranks)} ranks, {QUERIES} queries. Ratio: the geometric mean over the ranks of ours / thesis at a "
-            "width. Factor: the geometric mean of the larger of that ratio and its inverse, at the nearest width. The "
-            f"printed points themselves are a factor of {scatter:.2f} from their geometric mean, so that no smooth "
-            "curve comes much nearer. Clipped: the share of the candidates' coordinates on the faces of the cube. "
-            "Estimate: |w_1|, of an eigenvalue; the covariance's trace is at most 101.", "",
-            "## Each deviation alone, and all together", "",
-            *table(shown.drop(columns=["distance", "seeds"])), "", "## The nearest of all choices", "",
-            *table(found.head(5).drop(columns="distance"))]
+    tables = {"Each deviation alone, and all together": table(shown.drop(columns=["distance", "seeds"])),
+              "The nearest of all choices": table(found.head(5).drop(columns="distance"))}
     if len(constant):
-        text += ["", "## With one constant seed for all steps and runs", "", *table(constant.head(3).drop(
-            columns="distance"))]
-    text += ["", "## Smaller noise of the axes, of which nothing is known", "", *table(smaller.drop(
-        columns=["distance", "seeds"]))]
+        tables["With one constant seed for all steps and runs"] = table(constant.head(3).drop(columns="distance"))
+    tables["Smaller noise of the axes, of which nothing is known"] = table(smaller.drop(columns=["distance", "seeds"]))
     together, factors = shown["changed"] == "all", shown["factor"]
-    return [*text, "", f"- As printed: off by a factor of {factors.iloc[0]:.2f}.",
-            f"- One deviation alone: {factors[1:][~together].min():.2f} to {factors[1:][~together].max():.2f}.",
-            f"- All together: {factors[together].min():.2f} to {factors[together].max():.2f}, by the reading of i.",
-            f"- All choices: {found['factor'].min():.2f} to {found['factor'].max():.2f}.",
-            f"- All together, and noise of the axes smaller than is known: {smaller['factor'].min():.2f} at the least."]
+    return worded("figure_3_2_program", ranks=len(ranks), queries=QUERIES, scatter=scatter, tables=sections(tables),
+                  printed=factors.iloc[0], alone=span(factors[1:][~together]), together=span(factors[together]),
+                  every=span(found["factor"]), smaller=smaller["factor"].min())
 
 
 program = Experiment(

@@ -13,7 +13,7 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, shown
+from experiments.frames import markdown, shown, worded
 from experiments.runs import BEST
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
@@ -115,34 +115,19 @@ def slope(points: pd.Series) -> float:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a line for each class and mechanism, with slopes over n."""
     curves = lines.pivot(index=["d", "smoothness", "delta", "mechanism"], columns="n", values="error")
     curves = curves.loc[pd.MultiIndex.from_frame(lines[curves.index.names].drop_duplicates())]
     sizes = list(curves.columns)
     largest = max(Sizes.of(sizes[-1], d, k, delta or None).grid ** d for d, k, delta, _ in curves.index)
-    degrees = ", ".join(f"{degree} for d = {d}" for d, degree in DEGREES.items())
-    text = ["# Errors against the number of rows", "",
-            "The first n of rows drawn once from a fixed law with a smooth density and dependent columns (tanh of "
-            "correlated normals). Error: the supremum of the absolute error, against the rows' own means, over all "
-            f"functions with sum |r|^(2k) c_r² ≤ 1, truncated at a degree of {degrees}; mean over {asked.seeds} "
-            "repetitions, ε = 1. Slope: exponent of n, by least squares of the logarithms, over all n and over the "
-            "three largest. Theory: exponent of an upper bound, so a slope may be steeper; logarithms are left out.",
-            "",
-            "- *minimax*: `tm.minimax(k)`; theory −min(1, k/d) for δ > 0. At δ = 0 its noise is Laplace, for which "
-            "the same argument gives −min(1, 2k/(3d)) at the best degree of truncation.",
-            "- *thesis*: algorithm 5 for δ > 0, 4 for δ = 0, with K = k and noise that satisfies the budget; theory "
-            f"−2K/(3d+2K) and −K/(2d+K). All grids are feasible: the largest has {largest} points. *{PUBLISHED}*: the "
-            "same with the noise that it prints.",
-            f"- *{BEST}*: the default, which is not told k; no theory.", "",
-            "The class is truncated, hence of finite dimension: once a mechanism measures all of its degrees, the "
-            "error falls as 1/n whatever k and d are, faster than theory asks.", ""]
     rows = []
     for (d, k, delta, mechanism), points in curves.iterrows():
         expected = theory(d, k, delta, mechanism)
         rows.append([d, k, f"{delta:g}", mechanism, *map(shown, points), f"{slope(points):.2f}",
                      f"{slope(points.iloc[-3:]):.2f}", "" if expected is None else f"{expected:.2f}"])
-    return [*text, *markdown(["d", "k", "δ", "mechanism", *(f"n = {n}" for n in sizes), "slope", "last three",
-                              "theory"], rows)]
+    head = ["d", "k", "δ", "mechanism", *(f"n = {n}" for n in sizes), "slope", "last three", "theory"]
+    degrees = ", ".join(f"{degree} for d = {d}" for d, degree in DEGREES.items())
+    return worded("rates", seeds=asked.seeds, largest=largest, degrees=degrees, published=PUBLISHED, best=BEST,
+                  table=markdown(head, rows))
 
 
 rates = Experiment(

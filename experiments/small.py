@@ -12,7 +12,7 @@ import trigmech as tm
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, means
+from experiments.frames import markdown, means, sections, worded
 from experiments.protocols.coding import total_variations
 from experiments.protocols.data import Sample as Sample
 from experiments.protocols.scores import ks_distance
@@ -96,21 +96,16 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return a table for each measure."""
-    text = ["# Small tables", "",
-            f"Means of {asked.seeds} releases at δ = {DELTA:g}; samples are drawn anew for each. For the variations, "
-            f"numbers are cut at {CUTS} quantiles of the real ones. *{RELEASED}*: the default's look at columns with "
-            f"all of the budget. Two columns are not private: *{INDEPENDENT}*, the real columns in orders of their "
-            f"own, and *{BOOTSTRAP}*, real rows drawn with replacement.", ""]
-    for measure, words in MEASURES.items():
+    tables = {}
+    for measure, said in MEASURES.items():
         wide = lines[lines["measure"] == measure].pivot_table("mean", "table", ["epsilon", "method"], sort=False)
         heads = [(epsilon, method) for epsilon in sorted(wide.columns.unique(0)) if epsilon for method in METHODS]
         heads += [(0.0, method) for method in NOT_PRIVATE]
-        text += [f"## {words[0].upper()}{words[1:]}", "", *markdown(
+        tables[f"{said[0].upper()}{said[1:]}"] = markdown(
             ["table", *(f"{method}, ε = {epsilon:g}" if epsilon else method for epsilon, method in heads)],
             [[name, *(f"{value:.3f}" for value in row)] for name, row in zip(
-                wide.index, wide.reindex(columns=heads).to_numpy(), strict=True)]), ""]
-    return text
+                wide.index, wide.reindex(columns=heads).to_numpy(), strict=True)])
+    return worded("small", seeds=asked.seeds, delta=DELTA, cuts=CUTS, tables=sections(tables))
 
 
 small = Experiment(

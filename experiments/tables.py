@@ -12,7 +12,18 @@ from experiments import datasets, fingerprints
 from experiments.asked import Asked
 from experiments.cells import HERE, Call, write_markdown
 from experiments.declare import Experiment
-from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, of_workloads, read_csv, write
+from experiments.frames import (
+    SIGMAS,
+    arranged,
+    formatted,
+    geometric,
+    markdown,
+    of_workloads,
+    read_csv,
+    sections,
+    worded,
+    write,
+)
 from experiments.runs import release
 from experiments.search import ALGORITHM, FIXED, THESIS_SETS, expected
 
@@ -85,44 +96,33 @@ def page(table: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown; variants are marked if older code made any of them."""
     (mechanism, delta), printed, values = ALGORITHM[table], expected(table), values_of(lines)
     names = list(dict.fromkeys(lines["dataset"]))
-    known = [name for name in names if (name, "seconds", None) in printed]
-    text = [f"# Table {table[6:].replace('_', '.')}: worst errors of {mechanism} at epsilon = 1, delta = {delta:g}", "",
-            f"Mean over {asked.seeds} repetitions of the worst error over {asked.size} queries (the same queries in "
-            "every repetition; the thesis draws them anew). Answers from the weighted points. Seconds: the slowest "
-            "repetition, from the table in memory to the distribution.", "",
-            "- *thesis*: the printed numbers.",
-            "- *published*: its algorithm at its noise scales, with " + ", ".join(
-                f"{key} = {value}" for key, value in CHOSEN[table].items() if key != "calibration")
-            + ". Not all are printed in the thesis; `python -m experiments run search` chose the rest.",
-            "- *rigorous*: the package's defaults, whose scales satisfy the budget.",
-            "- *uniform*: the uniform distribution on the cube, which ignores the data.",
-            "- *proved*: the epsilon at that delta that is proved for the run, whatever the thesis claims.", ""]
+    known, text = [name for name in names if (name, "seconds", None) in printed], list[str]()
     for kind in KINDS:
-        text += [f"## {kind.capitalize()} error", "", *markdown(
-            ["data", "variant", *(f"σ = {sigma}" for sigma in SIGMAS["w1"]), "seconds", "proved"], [])]
+        rows = []
         for name in names:
             told = [f"{printed[name, kind, float(sigma)]:.3f}" if name in known else "" for sigma in SIGMAS["w1"]]
             seconds = f"{printed[name, 'seconds', None]:g}" if name in known else ""
-            text.append(f"| {name} | thesis | {' | '.join(told)} | {seconds} | |")
+            rows.append(f"| {name} | thesis | {' | '.join(told)} | {seconds} | |")
             for variant in VARIANTS:
                 costs = ["", "0"] if variant == "uniform" else [
                     f"{values[name, variant, what, '']:.2f}" for what in ("seconds", "proved_epsilon")]
                 errors = [f"{values[name, variant, kind, sigma]:.4f}" for sigma in SIGMAS["w1"]]
                 mark = fingerprints.OLDER * bool(asked.older and variant != "uniform")
-                text.append(f"| | {variant}{mark} | {' | '.join([*errors, *costs])} |")
-        text.append("")
-    if not known:
-        return text
+                rows.append(f"| | {variant}{mark} | {' | '.join([*errors, *costs])} |")
+        text += sections({f"{kind.capitalize()} error": markdown(
+            ["data", "variant", *(f"σ = {sigma}" for sigma in SIGMAS["w1"]), "seconds", "proved"], []) + rows})
     near = []
-    for name, those in [*((name, [name]) for name in known), ("all", known)]:
+    for name, those in [*((name, [name]) for name in known), ("all", known)] if known else ():
         published, rigorous = (np.concatenate([ratios(table, values, one, variant) for one in those])
                                for variant in ("published", "rigorous"))
         near.append([name, f"{geometric(published):.2f}", f"{geometric(np.maximum(published, 1.0 / published)):.2f}",
                      f"{geometric(rigorous):.3f}"])
-    return [*text, "## How near the thesis's numbers", "",
-            "Geometric mean of ours / thesis over the five widths of the absolute error, and of the larger of the "
-            "ratio and its inverse (1 is a perfect match). Cells printed as 0.000 are left out.", "",
-            *markdown(["data", "ratio, published", "factor, published", "ratio, rigorous"], near)]
+    if near:
+        text += worded("table_nearness", table=markdown(
+            ["data", "ratio, published", "factor, published", "ratio, rigorous"], near))
+    return worded("table", number=table[6:].replace("_", "."), mechanism=mechanism, delta=delta, seeds=asked.seeds,
+                  size=asked.size, tables=text, options=", ".join(
+                      f"{key} = {value}" for key, value in CHOSEN[table].items() if key != "calibration"))
 
 
 def check(results: Path) -> list[str]:

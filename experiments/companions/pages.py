@@ -1,4 +1,4 @@
-"""How results of the companions are written: a CSV file, and a Markdown page, whose words are a file of pages/."""
+"""How results of the companions are written: a CSV file, and a Markdown page."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,9 @@ from experiments.asked import Asked
 from experiments.cells import write_csv, write_markdown
 from experiments.frames import crossed as crossed
 from experiments.frames import grid as grid
-from experiments.frames import means
+from experiments.frames import means, worded
 
 Rows = list[dict[str, Any]]
-WORDS = Path(__file__).parent / "pages"
 
 
 def summary(records: Rows, mean: str) -> Rows:
@@ -24,8 +23,7 @@ def summary(records: Rows, mean: str) -> Rows:
 
 def publish(name: str, asked: Asked, rows: Rows, **parts: Any) -> Path:
     """Write results/NAME.csv, with six digits, and NAME.md of pages/NAME.md and its `parts`; return this one."""
-    stem, simulated = asked.stem(name), (WORDS / "simulated.md").read_text(encoding="utf-8").strip()
+    stem = asked.stem(name)
     write_csv(stem, pd.DataFrame([{key: f"{value:.6g}" if isinstance(value, float) else value
                                    for key, value in row.items()} for row in rows], dtype=object))
-    words = (WORDS / f"{name}.md").read_text(encoding="utf-8").format(simulated=simulated, **parts)
-    return write_markdown(stem, [words.rstrip("\n")])
+    return write_markdown(stem, worded(name, simulated=worded("simulated"), **parts))

@@ -26,7 +26,7 @@ from experiments import fingerprints, rivals, small
 from experiments.asked import Asked, LeftOut
 from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
 from experiments.declare import Experiment, at_hand
-from experiments.frames import markdown, with_new
+from experiments.frames import markdown, with_new, worded
 from experiments.protocols import scores
 from experiments.protocols.data import every_set, find, loaded
 from experiments.rivals.adapters import interface
@@ -362,20 +362,7 @@ def labelled(method: str, older: Container[str]) -> str:
 def page(protocol: Protocol, lines: pd.DataFrame, older: Container[str] = ()) -> list[str]:
     """Return the Markdown: for each data set and budget a table, methods by measures."""
     best = best_cells(lines)
-    text = [f"# {protocol.title}", "",
-            f"Means over seeds (standard deviations in brackets); δ = {protocol.delta:g}, as many rows as the data. "
-            "k_marginal: 1000 is best; auc, f1, r2: more is better; detector: 0.5 is best; all others are errors. ✗: a "
-            "rival's mean is better than this one of ours.", "",
-            "- *default*, *smooth*: this package by default, and designed for smooth queries alone; neighbours replace "
-            "a row. *default-equal*: the default at the budget that a rival at this ε, which adds or removes a row, "
-            "spends at least when a row is replaced. *replaced*: the ε that a tool's own accounts prove then."
-            + f" A rival with *{AS_PRIVATE}* has the budget at which this is the ε of the title."
-            * any(method.endswith(AS_PRIVATE) and method != EQUAL for method in lines["method"]),
-            "- *independent*: real columns, each in an order of its own. *bootstrap*: real rows drawn with "
-            "replacement. *real*: the real rows, compared with test rows. None of these is private.",
-            f"- Rivals take categories: numbers are cut into {' or '.join(map(str, CELLS))} equal public cells, in "
-            "each measure the better in hindsight, which flatters them. CPU: processor seconds of a process with one "
-            "thread, importing included, and MiB its peak memory, of the slower number of cells."]
+    text = []
     for (dataset, epsilon), group in best[best["epsilon"] > 0].groupby(["dataset", "epsilon"], sort=False):
         beside = best[(best["dataset"] == dataset) & (best["epsilon"] == 0)]
         every = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon)]
@@ -398,8 +385,12 @@ def page(protocol: Protocol, lines: pd.DataFrame, older: Container[str] = ()) ->
         text += [""] * bool(len(failed))
         text += [f"- {line.method}{f', {line.cells} cells' if line.cells else ''}: no table in "
                  f"{line.mean * line.seeds:.0f} of {line.seeds} runs: {line.failed}" for line in failed.itertuples()]
-    versions = sorted(set(lines["version"]) - {""})
-    return [*text, "", f"Versions: {', '.join(versions)}."] if versions else text
+    if versions := sorted(set(lines["version"]) - {""}):
+        text += ["", f"Versions: {', '.join(versions)}."]
+    equal = f" A rival with *{AS_PRIVATE}* has the budget at which this is the ε of the title."
+    equal *= any(method.endswith(AS_PRIVATE) and method != EQUAL for method in lines["method"])
+    return worded("board", title=protocol.title, delta=protocol.delta, cells=" or ".join(map(str, CELLS)), equal=equal,
+                  tables=text)
 
 
 def entry(line: Any) -> str:
