@@ -76,7 +76,6 @@ def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: i
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: every variant of so many releases of the data sets of a setting."""
     rows_of = {name: len(datasets.load(name)) for name in asked.names}
     return {cell_of(variant, name, setting, r, asked.size): {
                 "setting": setting, "dataset": name, "variant": variant, "repetition": r}

@@ -45,7 +45,6 @@ def acceptance_rate(kind: str, n: int, epsilon: float, repetition: int) -> dict[
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: every kind of rows, size and budget."""
     return {call(acceptance_rate, kind, n, epsilon, r): {"release": kind, "n": n, "epsilon": epsilon}
             for kind in KINDS for n in SIZES for epsilon in EPSILONS for r in range(asked.seeds)}
 

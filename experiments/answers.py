@@ -173,7 +173,8 @@ def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dic
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(intervals, kind, n, epsilon, delta, seed): {"kind": kind, "rows": n, "epsilon": epsilon, "delta": delta}
+    return {call(intervals, kind, n, epsilon, delta, seed): {
+                "kind": kind, "rows": n, "epsilon": epsilon, "delta": delta}
             for kind in KINDS for n, epsilon, delta in asked.size for seed in range(asked.seeds)}
 
 

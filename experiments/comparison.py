@@ -1,6 +1,5 @@
 """W1, W2 and W3: this package against trivial baselines, the thesis, the goals, and the rivals of `smooth`."""
 
-import io
 import math
 from collections.abc import Container, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ import pandas as pd
 
 from experiments import baselines, fingerprints
 from experiments.asked import Asked
-from experiments.cells import HERE, RESULTS, write_markdown
+from experiments.cells import HERE, Call
 from experiments.declare import Experiment
 from experiments.frames import (
     SIGMAS,
@@ -20,12 +19,10 @@ from experiments.frames import (
     formatted,
     geometric,
     markdown,
-    measured,
+    of_workloads,
     read_csv,
     shown,
-    with_new,
     worded,
-    write,
 )
 from experiments.protocols import boards
 from experiments.runs import BEST, release
@@ -44,7 +41,6 @@ KINDS = {"absolute": "Worst absolute error", "relative": "Worst relative error",
          "typical": "Median over the queries of the absolute error"}
 FACTS = {"seconds": "seconds", "distinct": "points", "proved_epsilon": "proved_epsilon"}
 LARGE = 5_000  # rows
-MOST_QUERIES = 10_000  # of W1
 SCOREBOARD = HERE / "results" / "smooth.csv"
 
 Row = tuple[str, str, str]  # data set, setting, row
@@ -75,39 +71,27 @@ def methods(setting: str, quick: bool) -> list[Method]:
             *(Method(HISTOGRAMS, HISTOGRAMS, (("bins", bins),), most) for bins in baselines.BINS)]
 
 
-def comparison(workload: str, asked: Asked) -> Path:
-    """Run the comparison on one workload and write results/<workload>.csv and .md.
-
-    The three workloads are answered in the same cells, so the second and the third cost nothing.
-    Quick: 3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4. With `asked.ours`
-    the rows of this package are run, or those of `asked.methods` alone, and take the place of the committed ones.
-    """
-    queries, cells, run = 2_000 if asked.quick else MOST_QUERIES, {}, asked.methods or fingerprints.OWN
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls, which are the same for the three workloads; with `asked.ours` those of this package alone."""
+    found = {}
     for name in asked.names:
         for setting, (epsilon, delta, *_) in SETTINGS.items():
             for method in methods(setting, asked.quick):
-                if asked.ours and not (method.row in OWN and mechanism_of(method.row, setting) in run):
+                if asked.ours and not again(asked, (name, setting, method.row)):
                     continue
                 # CSN's distributions have 50,000 points: to answer 10^4 queries from them takes a minute.
                 most = 5 if method.mechanism in (BEST, DEFAULT) and name == "CSN" else method.repetitions
                 for r in range(min(most, method.repetitions)):
-                    cells[release(name, method.mechanism, dict(method.options), epsilon=epsilon, delta=delta,
-                                  repetition=r, n_queries=queries)] = {
+                    found[release(name, method.mechanism, dict(method.options), epsilon=epsilon, delta=delta,
+                                  repetition=r, n_queries=asked.size)] = {
                         "dataset": name, "setting": setting, "row": method.row, "method": method.name}
-    lines = summary(workload, measured(cells, asked, workload))
-    if asked.ours:
-        lines = write(workload, with_ours(RESULTS / f"{workload}.csv", lines, run), run)
-        return write_markdown(workload, report(workload, lines, queries, fingerprints.older(workload, RESULTS)), run)
-    stem = asked.stem_of_numbers(workload)
-    return write_markdown(stem, report(workload, write(stem, lines), queries))
+    return found
 
 
-def with_ours(committed: Path, made: pd.DataFrame, run: Container[str]) -> pd.DataFrame:
-    """Return the lines of a committed file, as texts, with new ones in the place of the old ones of some mechanisms."""
-    old, new = (pd.read_csv(text, keep_default_na=False, dtype=str) for text in (
-        committed, io.StringIO(made.to_csv(index=False))))
-    return with_new(old, new, ["dataset", "setting", "row", "method", "what", "sigma"],
-                    lambda key: key[2] in OWN and mechanism_of(key[2], key[1]) in run)
+def again(asked: Asked, key: Any) -> bool:
+    """Return whether lines of a data set, setting and row are of this package, by a mechanism that is asked for."""
+    _, setting, row, *_ = key
+    return row in OWN and mechanism_of(row, setting) in (asked.methods or fingerprints.OWN)
 
 
 def summary(workload: str, lines: pd.DataFrame) -> pd.DataFrame:
@@ -180,8 +164,7 @@ def labelled(name: str, setting: str, older: Container[str], shown_as: str | Non
     return (shown_as or name) + fingerprints.OLDER * (name in OWN and mechanism_of(name, setting) in older)
 
 
-def report(workload: str, lines: pd.DataFrame, queries: int, older: Container[str] = ()) -> list[str]:
-    """Return the Markdown of a comparison, from the lines of its CSV file."""
+def page(workload: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
     rows = rows_of(lines)
     text = []
     widths = [f"σ = {sigma}" if sigma else "error" for sigma in SIGMAS[workload]]
@@ -191,13 +174,13 @@ def report(workload: str, lines: pd.DataFrame, queries: int, older: Container[st
         text += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}"]
         for kind, title in KINDS.items():
             table = [["" if i else dataset, *row] for dataset in names
-                     for i, row in enumerate(_block(workload, setting, kind, dataset, rows, older))]
+                     for i, row in enumerate(_block(workload, setting, kind, dataset, rows, asked.older))]
             text += ["", f"### {title}", "", *markdown(head, table)]
             if kind == "absolute":
                 text += ["", *_verdict(workload, setting, rows)]
     if workload != "w1":
         text.insert(0, "- Relative errors are relative to the answer or 0.01, whichever is larger.")
-    return worded("comparison", workload=workload.upper(), what=QUERIES[workload].format(queries), tables=text,
+    return worded("comparison", workload=workload.upper(), what=QUERIES[workload].format(asked.size), tables=text,
                   bins=", ".join(map(str, baselines.BINS)), own=", ".join(OWN),
                   queries="2,000 queries of the same law" if workload == "w1" else "the same queries")
 
@@ -295,13 +278,10 @@ def check(results: Path) -> list[str]:
     return failures
 
 
-def _page(workload: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
-    return report(workload, lines, MOST_QUERIES, asked.older)
-
-
 declared = [Experiment(
-    name=workload, what=words, numbers=True, run=partial(comparison, workload), check=check,
-    page=partial(_page, workload))
-    for workload, words in (
+    name=workload, what=said, numbers=True, size=(2_000, 10_000), cells=cells, lines=of_workloads, check=check,
+    table=partial(summary, workload), page=partial(page, workload), again=again,
+    keys=["dataset", "setting", "row", "method", "what", "sigma"])
+    for workload, said in (
         ("w1", "all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)"),
         ("w2", "the same on kernels of pairs of columns"), ("w3", "the same on second moments"))]

@@ -17,7 +17,6 @@ GROWN, ERRORS = 1.05, 2.0
 
 
 def cells(asked: Asked) -> dict[TableCell, dict[str, Any]]:
-    """Return the tables, of every set so many by the bootstrap and at each budget."""
     return {TableCell(each.source, SETS[each.source], method, 0, epsilon, seed, asked.minutes): {
                 "dataset": each.source, "epsilon": epsilon}
             for each in asked.inputs for seed in range(asked.seeds)

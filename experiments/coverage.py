@@ -91,13 +91,11 @@ def held_by_width(errors: Array, measured: Array, bars: PredictedError) -> dict[
 
 
 def smooth_cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: so many releases of every data set at every budget."""
     return {call(smooth_bars, name, epsilon, delta, r, asked.size): {"dataset": name, "setting": setting}
             for name in asked.names for setting, (epsilon, delta) in BUDGETS.items() for r in range(asked.seeds)}
 
 
 def smooth_table(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return of all releases what is told of error bars, a line for each width."""
     found = lines.groupby(["dataset", "setting", "workload", "sigma", "what"], sort=False)["value"].agg(
         ["mean", "median", "sem", "count"]).unstack("what", sort=False)
     return pd.DataFrame({what: found[how][what] for what, how in TOLD.items()}).assign(
@@ -105,7 +103,6 @@ def smooth_table(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def smooth_page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: a table for each setting, and where the goal is missed."""
     average, tables = lines["within"].mean(), {}
     for setting, own in lines.groupby("setting", sort=False):
         epsilon, delta = BUDGETS[str(setting)]
@@ -251,7 +248,6 @@ def table_cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the CSV: means over the releases of each table, budget and kind of statistic."""
     keys = ["dataset", "epsilon", "kind"]
     grouped = lines.groupby(keys, sort=False)
     mean = grouped[["within", "error", "bound", "middle_error", "middle_bound", "zero"]].mean()
@@ -264,7 +260,6 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: shares and widths by table, budget and kind."""
     kinds = list(dict.fromkeys(lines["kind"]))
     rows = []
     for (dataset, epsilon), own in lines.groupby(["dataset", "epsilon"], sort=False):

@@ -19,7 +19,6 @@ EXACT = 1e-12  # whatever is answered exactly counts as nearly so
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: releases of the first 10, 30 and 100 % of the rows at every budget."""
     return {release(name, BEST, epsilon=epsilon, delta=delta, repetition=r, n_queries=asked.size,
                     percent=percent): {
                 "dataset": name, "percent": percent, "epsilon": epsilon, "delta": delta, "repetition": r}
@@ -28,7 +27,6 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def table(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return medians over the repetitions of the worst errors, of several widths the geometric mean."""
     worst = lines[lines["what"] == "absolute"].assign(value=lambda those: those["value"].clip(lower=EXACT))
     of_widths = worst.groupby([*KEYS, "repetition"], sort=False)["value"].agg(geometric)
     found = of_widths.groupby(KEYS, sort=False).agg(median="median", least="min", most="max").reset_index()

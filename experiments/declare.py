@@ -9,14 +9,16 @@ again from committed results. `check` says what these break of the project's pro
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from experiments import cells as machinery
-from experiments import frames
+from experiments import fingerprints, frames
 from experiments.asked import NUMBERS, Asked, LeftOut
+from experiments.cells import Call, call
 from experiments.datasets import DatasetMissing
 from experiments.protocols.data import Sample
 
@@ -40,6 +42,18 @@ def at_hand(inputs: Iterable[T], load: Callable[[T], Any]) -> tuple[T, ...]:
     return tuple(found)
 
 
+def of_samples(function: Callable[..., dict[str, Any]], free: Iterable[str], methods: Iterable[str],
+               asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls of a function of a sample's source and rows, a method, an epsilon and a seed.
+
+    Every method for every sample, budget and seed; those that need no budget, `free`, once, at epsilon 0.
+    """
+    every = [(method, 0.0) for method in free] + [(method, epsilon) for method in methods for epsilon in asked.epsilons]
+    return {call(function, each.source, each.rows, method, epsilon, seed): {
+                "table": each.name, "method": method, "epsilon": epsilon}
+            for each in asked.inputs for seed in range(asked.seeds) for method, epsilon in every}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """An experiment; to call it is to run it, and returns the page.
@@ -47,7 +61,8 @@ class Experiment:
     `seeds`, `epsilons` and `size` have those of a quick run, then the usual ones; the last is of queries, rows or what
     else `cells` and `page` take it for. `more` are data sets that are run only if
     they are named; `needed` says that it cannot be run without any of them. `stem` is the name of the results, if it
-    is another. An experiment that is not made of cells has a `run` of its own.
+    is another. `again` says which lines, by their `keys`, are run again where only this package's are asked for; the
+    others stay as they are committed. An experiment that is not made of cells has a `run` of its own.
     """
 
     name: str
@@ -67,6 +82,8 @@ class Experiment:
     epsilons: tuple[Sequence[float], Sequence[float]] = ((), ())
     size: tuple[Any, Any] = (None, None)
     stem: str = ""
+    keys: Sequence[str] = ()
+    again: Callable[[Asked, Any], bool] | None = None
     check: Callable[[Path], list[str]] | None = None
     run: Callable[[Asked], Path] | None = None
 
@@ -104,9 +121,15 @@ class Experiment:
         results = dict(machinery.run_cells(cells, asked.jobs, self.name))
         # In this order, whichever cell was done first.
         lines = pd.DataFrame([line for cell, head in cells.items() for line in self.lines(head, results[cell])])
-        stem = asked.stem(self.results, whole)
-        written = frames.write(stem, frames.formatted(self.table(lines), **self.formats))
-        return machinery.write_markdown(stem, self.paged(written, asked))
+        made, stem, run = frames.formatted(self.table(lines), **self.formats), asked.stem(self.results, whole), None
+        if asked.ours and self.again:
+            stem, run = self.results, asked.methods or None
+            committed = frames.as_texts(machinery.RESULTS / f"{stem}.csv")
+            made = frames.with_new(committed, frames.as_texts(made), list(self.keys), partial(self.again, asked))
+        written = frames.write(stem, made, run)
+        if asked.ours:
+            asked = replace(asked, older=fingerprints.older(stem, machinery.RESULTS))
+        return machinery.write_markdown(stem, self.paged(written, asked), run)
 
     def paged(self, lines: pd.DataFrame, asked: Asked) -> list[str]:
         """Return the lines of the page."""

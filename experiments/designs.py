@@ -77,7 +77,6 @@ def deviation_of(answers: Answers) -> Array:
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: so many releases of every table by each design at each budget."""
     return {call(design_errors, each.source, design, epsilon, repetition): {
                 "dataset": each.source, "epsilon": epsilon, "design": design}
             for each in asked.inputs for epsilon in asked.epsilons for design in DESIGNS
@@ -85,7 +84,6 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def table(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over the releases, each kind together."""
     found = lines.groupby(["dataset", "epsilon", "design", "kind"], sort=False)[["predicted", "measured"]].mean()
     return found.reset_index().sort_values(["dataset", "epsilon", "kind"], kind="stable")
 

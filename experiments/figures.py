@@ -36,7 +36,6 @@ def cells(number: str, asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def table(number: str, lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the points for all widths, beside the thesis's."""
     axis = FIGURES[number]["name"]
     worst = lines[(lines["workload"] == "w1") & (lines["what"] == "absolute")].groupby(
         ["variant", axis, "sigma"], sort=False)["value"].agg(worst_absolute_error="mean", standard_error="sem")

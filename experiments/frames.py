@@ -1,5 +1,6 @@
 """What cells give as tables: lines for each number, summed up with pandas, and pages of Markdown."""
 
+import io
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ def formatted(lines: pd.DataFrame, **specifications: str) -> pd.DataFrame:
     """Return lines with numbers as texts, by a format for each column that is named."""
     return lines.assign(**{name: lines[name].map(lambda value, how=how: format(value, how), na_action="ignore")
                            for name, how in specifications.items()})
+
+
+def as_texts(lines: Path | pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of a file, or those that one would be made of, as they stand there."""
+    text = io.StringIO(lines.to_csv(index=False)) if isinstance(lines, pd.DataFrame) else lines
+    return pd.read_csv(text, keep_default_na=False, dtype=str)
 
 
 def with_new(committed: pd.DataFrame, made: pd.DataFrame, keys: list[str],

@@ -39,7 +39,6 @@ def errors_of(source: str, rows: int, many: int, seed: int) -> dict[str, float]:
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: so many releases of every sample."""
     return {call(errors_of, each.source, each.rows, asked.size, seed): {"table": each.name}
             for each in asked.inputs for seed in range(asked.seeds)}
 

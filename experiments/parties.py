@@ -65,7 +65,6 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def table(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return means and standard errors."""
     return lines.groupby(["mechanism", "way", "parties"])["error"].agg(
         error="mean", standard_error="sem").fillna(0.0).reset_index()
 

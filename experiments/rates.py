@@ -87,7 +87,6 @@ def of_classes(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, A
 
 
 def table_of(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return means, standard errors and the slowest run."""
     lines = lines.assign(delta=-lines["delta"], mechanism=pd.Categorical(lines["mechanism"], MECHANISMS))
     found = lines.groupby(["d", "smoothness", "delta", "mechanism", "n"], observed=True).agg(
         error=("error", "mean"), standard_error=("error", "sem"), seconds=("seconds", "max")).fillna(0.0)

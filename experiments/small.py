@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,7 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, of_samples
 from experiments.frames import markdown, means, sections, worded
 from experiments.protocols.coding import total_variations
 from experiments.protocols.data import Sample as Sample
@@ -87,14 +87,6 @@ def _codes(schema: tm.Schema, real: pd.DataFrame, table: pd.DataFrame) -> NDArra
     return np.column_stack(found)
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: every method for every sample, budget and seed."""
-    return {call(errors_of, each.source, each.rows, method, epsilon, seed): {
-                "table": each.name, "method": method, "epsilon": epsilon}
-            for each in asked.inputs for seed in range(asked.seeds) for method in (*NOT_PRIVATE, *METHODS)
-            for epsilon in (asked.epsilons if method in METHODS else (0.0,))}
-
-
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     tables = {}
     for measure, said in MEASURES.items():
@@ -110,6 +102,7 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 small = Experiment(
     name="small", what="small tables by the default and by simpler things (ten minutes; a part needs no data)",
-    inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 10), epsilons=((0.5, 1.0, 3.0),) * 2, cells=cells, page=page,
+    inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 10), epsilons=((0.5, 1.0, 3.0),) * 2, page=page,
+    cells=partial(of_samples, errors_of, NOT_PRIVATE, METHODS),
     table=lambda lines: means(lines, ["table", "method", "epsilon", "measure"], mean="mean", sem="sem"),
     formats={"mean": ".4g", "sem": ".2g"})

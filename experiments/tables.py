@@ -68,7 +68,6 @@ def cells(table: str, asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def table_of(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the CSV: means and standard errors, and what runs cost."""
     keys = ["dataset", "variant", "what", "sigma"]
     found = lines[(lines["workload"] == "w1") & lines["what"].isin(KINDS)].groupby(keys, sort=False)["value"].agg(
         value="mean", standard_error="sem")

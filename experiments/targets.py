@@ -1,14 +1,13 @@
 """A target column: how well models that learn from a release predict it for real rows, with and without being asked."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked, LeftOut
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, of_samples
 from experiments.frames import markdown, means, worded
 from experiments.protocols.data import Sample, find
 from experiments.protocols.scores import prediction, usefulness
@@ -45,14 +44,6 @@ def scores(schema: tm.Schema, made: pd.DataFrame, test: pd.DataFrame) -> dict[st
             for name, value in usefulness(schema, made, test).items() if not name.endswith("forest")}
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: every method for every sample, budget and seed."""
-    return {call(scores_of, each.source, each.rows, method, epsilon, seed): {
-                "table": each.name, "method": method, "epsilon": epsilon}
-            for each in asked.inputs for seed in range(asked.seeds) for method in (REAL, *METHODS)
-            for epsilon in (asked.epsilons if method in METHODS else (0.0,))}
-
-
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     errors = pd.to_numeric(lines["sem"], errors="coerce")
     text = lines["mean"].map("{:.3f}".format) + errors.map(" ± {:.3f}".format, na_action="ignore").fillna("")
@@ -66,6 +57,7 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 targets = Experiment(
     name="targets", what="models that predict a column, with and without naming it (half an hour; needs data)",
-    inputs=SAMPLES, quick=SAMPLES[:1], seeds=(2, 10), epsilons=((1.0, 3.0, 10.0),) * 2, cells=cells, page=page,
+    inputs=SAMPLES, quick=SAMPLES[:1], seeds=(2, 10), epsilons=((1.0, 3.0, 10.0),) * 2, page=page,
+    cells=partial(of_samples, scores_of, (REAL,), METHODS),
     table=lambda lines: means(lines, ["table", "measure", "method", "epsilon"], mean="mean", sem="sem"),
     formats={"mean": ".4g", "sem": ".2g"})

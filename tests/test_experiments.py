@@ -183,7 +183,7 @@ def test_cells_above_the_goal_are_marked_and_counted():
                        made_up("PKS", "diagonal", [0.9] * 5)])
     rows = comparison.rows_of(lines)
     assert comparison.missed("w1", "B", "MomentMechanism", rows) == (2, 5)
-    text = comparison.report("w1", lines, 10_000)
+    text = comparison.page("w1", lines, Asked(size=10_000))
     (shown,) = [line for line in text if line.startswith("|  | MomentMechanism") and "✗" in line]
     assert "| 0.006 | 0.0021 ✗ | 0.0001 | 0.0004 ✗ | 0.0001 |" in shown
     assert sum("✗" in line for line in text) == 2  # that one, and the legend
@@ -274,7 +274,7 @@ def quickly(folders, monkeypatch):
 
 def test_the_three_workloads_share_their_cells(quickly):
     for workload in ("w1", "w2", "w3"):
-        path = comparison.comparison(workload, Asked(("WDBC",), quick=True))
+        path = program.EXPERIMENTS[workload](Asked(("WDBC",), quick=True))
         assert path.name == f"{workload}_quick_partial.md"
         rows = comparison.rows_of(frames.read_csv(path.with_suffix(".csv")))
         assert set(rows) == {("WDBC", setting, name) for setting in "AB" for name in ("uniform", "histograms")}
