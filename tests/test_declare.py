@@ -100,15 +100,14 @@ def test_every_declaration_has_a_name_of_its_own_and_says_what_it_does():
 
 def test_marginals_of_this_package_are_run_again_and_all_others_stay(tmp_path, monkeypatch):
     committed = cells.RESULTS / "marginals.csv"
-    for module in (cells, statements):
-        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(cells, "RESULTS", tmp_path)
     (tmp_path / "marginals.csv").write_bytes(committed.read_bytes())
     monkeypatch.setattr(statements, "at_hand", lambda names, load: tuple(names))
-    monkeypatch.setattr(statements, "run_cells", lambda todo, jobs, title: (
+    monkeypatch.setattr(cells, "run_cells", lambda todo, jobs, title: (
         (cell, dict.fromkeys(marginals.TARGETS[one["dataset"]], 0.25) if one["svm"] else {
             "seconds": 9.0, **{f"{k}-way": 0.125 for k in marginals.WAYS}})
         for cell in todo for one in [dict(cell.arguments)]))
-    page = statements.marginals(Asked(ours=True)).read_text(encoding="utf-8")
+    page = every.EXPERIMENTS["marginals"](Asked(ours=True)).read_text(encoding="utf-8")
     before, after = (read_csv(path) for path in (committed, tmp_path / "marginals.csv"))
     ours = before["method"] == marginals.OURS
     pd.testing.assert_frame_equal(after[~ours], before[~ours])

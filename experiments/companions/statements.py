@@ -2,20 +2,19 @@
 
 import itertools
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.asked import Asked, LeftOut
-from experiments.cells import RESULTS, Call, call, run_cells
+from experiments.cells import Call, call
 from experiments.companions import marginals as protocol
 from experiments.companions import pages
 from experiments.companions.jtree import JTree, worst_loss
 from experiments.companions.marginals import FALSE, INDEPENDENT, METHODS, NO_PRIVACY, TARGETS
 from experiments.declare import Experiment, at_hand
-from experiments.frames import read_csv, with_new
+from experiments.frames import of_measures, worded
 
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 # Releases at each budget, of marginals and again of support vector machines.
@@ -53,30 +52,31 @@ def cells_of(asked: Asked) -> dict[Call, dict[str, Any]]:
                       "dataset": name, "method": method, "epsilon": epsilon, "printed": ""}
                   for method in ([protocol.OURS] if asked.ours else [NO_PRIVACY] * svm + methods)
                   for epsilon in (epsilons[:1] if method in once else epsilons) for r in range(runs)}
-    return cells
-
-
-def marginals(asked: Asked) -> Path:
-    """Write results/marginals.csv and .md; `ours`: with new lines of this package, the others as they are."""
-    cells = cells_of(asked)
     # One run of all, then another: what is there when it is stopped is even.
-    results = dict(run_cells(sorted(cells, key=lambda cell: cell.arguments[3]), asked.jobs, "marginals"))
-    records = [{**head, "measure": measure, "value": value} for cell, head in cells.items()
-               for measure, value in results[cell].items() if measure != "refused"]
-    rows = [row | {"private_as_claimed": row["method"] not in (*FALSE, INDEPENDENT, NO_PRIVACY)}
-            for row in pages.summary(records, "mean")]
-    if asked.ours:
-        rows = with_new(read_csv(RESULTS / "marginals.csv"), pd.DataFrame(rows), [
-            "dataset", "method", "epsilon", "measure"], lambda key: key[1] == protocol.OURS).to_dict("records")
+    return dict(sorted(cells.items(), key=lambda pair: pair[0].arguments[3]))
+
+
+def of_runs(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each number; where there is no table there is no line."""
+    return [] if "refused" in result else of_measures(head, result)
+
+
+def table_of(lines: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame(pages.summary(lines.to_dict("records"), "mean")).assign(
+        private_as_claimed=lambda found: ~found["method"].isin([*FALSE, INDEPENDENT, NO_PRIVACY]))
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    rows: pages.Rows = lines.to_dict("records")
     costs = [(e, first / 2.0, filter_loss("PrivHD", 16, 21_574, e), first, filter_loss("JTree", 16, 21_574, e))
              for e in EPSILONS for first in [JTree().parts(e)[0]]]
-    return pages.publish(
-        "marginals", asked, rows,
+    return worded(
+        "marginals", simulated=worded("simulated"),
         costs=pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
         tables="\n\n".join(table(rows, *which) for which in
                            dict.fromkeys((row["dataset"], row["measure"]) for row in rows)),
         refused=pages.grid(("data", "method", "ε", "runs"), refused(rows, 1 if asked.quick else 0)),
-        statements="\n".join(f"- {line}" for line in judged(rows)))
+        statements=[f"- {line}" for line in judged(rows)])
 
 
 def refused(rows: pages.Rows, each: int = 0) -> list[tuple[Any, ...]]:
@@ -152,6 +152,9 @@ def judged(rows: pages.Rows) -> list[str]:
             f"{int((ours < 1).sum())} of {len(ours)}"]
 
 
-declared = [Experiment(name="marginals",
-           what="companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)",
-           run=marginals)]
+of_marginals = Experiment(
+    name="marginals",
+    what="companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)",
+    cells=cells_of, lines=of_runs, table=table_of, page=page,
+    formats=dict.fromkeys(("epsilon", "mean", "standard_error"), ".6g"),
+    keys=["dataset", "method", "epsilon", "measure"], again=lambda asked, key: key[1] == protocol.OURS)
