@@ -59,10 +59,11 @@ class Experiment:
     """An experiment; to call it is to run it, and returns the page.
 
     `seeds`, `epsilons` and `size` have those of a quick run, then the usual ones; the last is of queries, rows or what
-    else `cells` and `page` take it for. `more` are data sets that are run only if
-    they are named; `needed` says that it cannot be run without any of them. `stem` is the name of the results, if it
-    is another. `again` says which lines, by their `keys`, are run again where only this package's are asked for; the
-    others stay as they are committed. An experiment that is not made of cells has a `run` of its own.
+    else `cells` and `page` take it for. `more` are data sets that are run only if they are named; `needed` says that it
+    cannot be run without any of them; `whole` says whether what else is asked for leaves nothing out. `stem` is the
+    name of the results, if it is another. `again` says which lines, by their `keys`, are run again where only this
+    package's are asked for; the others stay as they are committed. An experiment that is not made of cells has a `run`
+    of its own.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Experiment:
     epsilons: tuple[Sequence[float], Sequence[float]] = ((), ())
     size: tuple[Any, Any] = (None, None)
     stem: str = ""
+    whole: Callable[[Asked], bool] = lambda asked: True
     keys: Sequence[str] = ()
     again: Callable[[Asked, Any], bool] | None = None
     check: Callable[[Path], list[str]] | None = None
@@ -117,6 +119,7 @@ class Experiment:
         if self.run:
             return self.run(asked)
         asked, whole = self.with_inputs(asked)
+        whole = whole and self.whole(asked)
         cells = self.cells(asked)
         results = dict(machinery.run_cells(cells, asked.jobs, self.name))
         # In this order, whichever cell was done first.
@@ -126,7 +129,7 @@ class Experiment:
             stem, run = self.results, asked.methods or None
             committed = frames.as_texts(machinery.RESULTS / f"{stem}.csv")
             made = frames.with_new(committed, frames.as_texts(made), list(self.keys), partial(self.again, asked))
-        written = frames.write(stem, made, run)
+        written = self.read(machinery.write_csv(stem, made, run=run))
         if asked.ours:
             asked = replace(asked, older=fingerprints.older(stem, machinery.RESULTS))
         return machinery.write_markdown(stem, self.paged(written, asked), run)

@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments import __main__ as program
-from experiments import cells, comparison, fingerprints, tables
+from experiments import cells, comparison, fingerprints, frames, tables
 from experiments.asked import Asked
 from experiments.datasets import DatasetMissing
 from experiments.protocols import boards, pages
@@ -188,6 +188,10 @@ def test_tables_of_pages_mark_rows_of_older_code(results):
     assert len(found) == 16
 
 
+def with_ours(committed, new):
+    return frames.with_new(committed, new, ["dataset", "method", "epsilon"], partial(boards.again, Asked()))
+
+
 @pytest.mark.parametrize("name", boards.PROTOCOLS)
 def test_lines_of_rivals_stay_to_the_letter_where_ours_are_run_again(name):
     path = RESULTS / f"{name}.csv"
@@ -200,7 +204,7 @@ def test_lines_of_rivals_stay_to_the_letter_where_ours_are_run_again(name):
         seeds = [cell.seed for cell in todo if (cell.dataset, cell.method, cell.epsilon) == (dataset, method, epsilon)]
         assert seeds == list(range(group["seeds"].max()))
     new = committed[own].iloc[::-1].assign(mean=lambda lines: lines["mean"] + 1.0)
-    made = boards.with_ours(committed, new)
+    made = with_ours(committed, new)
     text = made.to_csv(index=False, float_format="%.6g", lineterminator="\n").splitlines()
     before = path.read_text(encoding="utf-8").splitlines()
     places = np.flatnonzero(~own.to_numpy()) + 1
@@ -209,7 +213,7 @@ def test_lines_of_rivals_stay_to_the_letter_where_ours_are_run_again(name):
     assert made["mean"].sum() == pytest.approx(committed["mean"].sum() + own.sum())
     assert len(made) == len(committed)
     # In the place of the old lines, nothing else being new.
-    same = boards.with_ours(committed, committed[own])
+    same = with_ours(committed, committed[own])
     assert same.to_csv(index=False, float_format="%.6g", lineterminator="\n") == path.read_text(encoding="utf-8")
 
 
@@ -217,11 +221,11 @@ def test_lines_that_do_not_take_the_place_of_others_are_refused():
     committed = boards.read_csv(RESULTS / "adult.csv")
     own = committed[committed["method"].isin((*boards.OWN, *boards.NOT_PRIVATE))]
     with pytest.raises(ValueError, match=r"'smooth', 1.*new lines do not$"):
-        boards.with_ours(committed, own[own["method"] != "smooth"])
+        with_ours(committed, own[own["method"] != "smooth"])
     with pytest.raises(ValueError, match=r"-dpmm', 1.*new lines do$"):
-        boards.with_ours(committed, committed)
+        with_ours(committed, committed)
     with pytest.raises(ValueError, match=r"do not have .*another.*new lines do$"):
-        boards.with_ours(committed, pd.concat([own, own[:3].assign(dataset="another")]))
+        with_ours(committed, pd.concat([own, own[:3].assign(dataset="another")]))
 
 
 def test_own_rows_are_run_again_and_written_whole(tmp_path, monkeypatch):
@@ -235,7 +239,7 @@ def test_own_rows_are_run_again_and_written_whole(tmp_path, monkeypatch):
         asked.append(todo)
         return [(cell, {"scores": {"auc": 0.5 + cell.seed / 100}, "seconds": 1.0}) for cell in todo]
 
-    monkeypatch.setattr(boards, "run_cells", ran)
+    monkeypatch.setattr(cells, "run_cells", ran)
     done = CliRunner().invoke(program.app, ["run", "adult", "--ours", "--jobs", "2"])
     assert done.exit_code == 0, done.output
     after = boards.read_csv(tmp_path / "adult.csv")
@@ -271,7 +275,7 @@ def test_a_data_set_that_is_not_there_keeps_its_lines(tmp_path, monkeypatch):
 
     monkeypatch.setattr(boards, "loaded", missing)
     with pytest.raises(DatasetMissing):
-        boards.board("aim", replace(Asked(), ours=True))
+        program.EXPERIMENTS["aim"](Asked(ours=True))
     assert (tmp_path / "aim.csv").read_text(encoding="utf-8") == text
 
 

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 import trigmech as tm
 from experiments import __main__ as program
 from experiments import cells, rivals
+from experiments.asked import Asked
 from experiments.datasets import DatasetMissing
 from experiments.protocols import boards, coding, data, nist, pages, scores
 from experiments.rivals.adapters import interface
@@ -716,7 +717,7 @@ def small(newcomer, tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "CACHE", tmp_path / "results" / "cache")
     monkeypatch.setattr(boards, "CACHE", tmp_path / "results" / "cache")
     monkeypatch.setattr(cells, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(boards, "run_cells", lambda todo, jobs, title: (
+    monkeypatch.setattr(cells, "run_cells", lambda todo, jobs, title: (
         (cell, cells.run_cell(cell)) for cell in todo))
     boards.loaded.cache_clear()
     yield tmp_path / "results"
@@ -811,7 +812,7 @@ def test_of_several_numbers_of_cells_the_best_is_shown_and_losses_are_marked():
     assert len(best) == 6
     assert boards.lost(best, "tiny", 1.0, "k_marginal") == ["MST-dpmm"]
     assert boards.lost(best, "tiny", 1.0, "tv2_mean") == []  # to real rows nothing is lost
-    text = boards.page(boards.PROTOCOLS["nist"], lines)
+    text = boards.page(boards.PROTOCOLS["nist"], lines, Asked())
     assert any(line.startswith("| default | 900 (0.1) ✗ | 0.1 (0.1) |") for line in text)
     assert any(line.startswith("| MST-dpmm | 910 (0.1) | 0.2 (0.1) |") for line in text)
 

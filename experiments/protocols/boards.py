@@ -24,9 +24,9 @@ import trigmech as tm
 from experiments import cells as machinery
 from experiments import fingerprints, rivals, small
 from experiments.asked import Asked, LeftOut
-from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
+from experiments.cells import CACHE, code_of, key_of, save
 from experiments.declare import Experiment, at_hand
-from experiments.frames import markdown, with_new, worded
+from experiments.frames import markdown, worded
 from experiments.protocols import scores
 from experiments.protocols.data import every_set, find, loaded
 from experiments.rivals.adapters import interface
@@ -43,6 +43,7 @@ GAINS = {"k_marginal": 1000.0, "auc": 1.0, "f1_": 1.0, "r2_": 1.0, "accuracy": 1
 FREQUENCY, SECONDS = 0.01, 30.0  # promises about Adult
 CELLS = (16, 64)  # that numbers are cut into for rivals that want categories
 QUICK = ("MST-dpmm", "PrivBayes-dpmm")
+KEYS = ["dataset", "method", "cells", "epsilon", "delta"]
 # What is known of a run besides its scores.
 FACTS = ("seconds", "cpu_seconds", "peak_mib", "replace_one_epsilon")
 
@@ -228,21 +229,18 @@ def replace_one_epsilon(facts: dict[str, Any], budget: tm.Budget) -> float:
     return 2.0 * facts.get("pure_epsilon", 0.0) + (interface.epsilon_of(rho, budget.delta) if rho else 0.0)
 
 
-def board(name: str, asked: Asked) -> Path:
-    """Run a protocol and write its CSV and Markdown; return the page.
+def cells(name: str, asked: Asked) -> dict[TableCell, dict[str, Any]]:
+    """Return the tables of a protocol, each with what lines say of it.
 
     Without data sets: all of the protocol. Without methods: this package, what is not private and all rivals that are
     installed; those that are named are installed. Quick: one seed of small data sets, fewer cells, two rivals.
-    `finished`: run no rival, and write what runs before have finished. `ours`: run again what the committed results
-    have of this package and of what is not private, with as many seeds; their lines of rivals stay. Raises LeftOut if
-    nothing is there, and DatasetMissing if only ours are run again and one of their sets is not there.
+    `finished`: those that runs before have finished. `ours`: those that the committed results have of this package and
+    of what is not private. Raises LeftOut if there is nothing, and DatasetMissing if only ours are run again and one of
+    their sets is not there.
     """
     protocol, quick = PROTOCOLS[name], asked.quick
     if asked.ours:
-        committed = read_csv(machinery.RESULTS / f"{name}.csv")
-        todo = own_cells(protocol, committed, asked.minutes)
-        results = dict(run_cells(todo, asked.jobs, name))
-        return write(protocol, with_ours(committed, summary({cell: results[cell] for cell in todo})), name)
+        return described(own_cells(protocol, read_csv(machinery.RESULTS / f"{name}.csv"), asked.minutes))
     found = available(asked.sets or (protocol.quick if quick else
                                      [each.name for each in every_set().values() if name in each.protocols]), protocol)
     chosen = asked.methods or [*OWN, INDEPENDENT, protocol.floor, *(QUICK if quick else [
@@ -253,16 +251,28 @@ def board(name: str, asked: Asked) -> Path:
             rivals.install(rival_of(method)[0])
     sizes = asked.cells[:1] if quick else asked.cells
     # Each method makes one table first, so that an interrupted run has something of all.
-    cells = [TableCell(each, name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, asked.minutes)
-             for seed in range(1 if quick else asked.seeds or SEEDS) for k in range(len(sizes)) for each in found
-             for method in chosen for size in sizes_for(method, loaded(each)[1], sizes)[k:k + 1]
-             for epsilon in asked.epsilons or (1.0,)]
-    cells = [cell for cell in dict.fromkeys(cells) if not asked.finished or cell.finished]
-    if not cells:
+    todo = described(TableCell(each, name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, asked.minutes)
+                     for seed in range(asked.seeds) for k in range(len(sizes)) for each in found for method in chosen
+                     for size in sizes_for(method, loaded(each)[1], sizes)[k:k + 1] for epsilon in asked.epsilons)
+    todo = {cell: head for cell, head in todo.items() if not asked.finished or cell.finished}
+    if not todo:
         raise LeftOut("there is nothing of its data sets")
-    results = dict(run_cells(cells, asked.jobs, name))
-    whole = not asked.sets and not asked.methods and asked.cells == CELLS
-    return write(protocol, summary({cell: results[cell] for cell in cells}), asked.stem(name, whole))
+    return todo
+
+
+def described(todo: Iterable[TableCell]) -> dict[TableCell, dict[str, Any]]:
+    """Return tables with what lines say of each."""
+    return {cell: {"dataset": Path(cell.dataset).stem, "method": cell.method, "cells": cell.cells,
+                   "epsilon": cell.epsilon, "delta": PROTOCOLS[cell.protocol].delta if cell.epsilon else 0.0}
+            for cell in todo}
+
+
+def of_tables(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a line for each measure, and for what else is known of a run."""
+    told = {name: result.get(name, "") for name in ("neighbours", "version", "failed")}
+    values = {"failures": float("failed" in result), **result.get("scores", {}),
+              **{name: result[name] for name in FACTS if name in result}}
+    return [{**head, **told, "measure": measure, "value": value} for measure, value in values.items()]
 
 
 def own_cells(protocol: Protocol, lines: pd.DataFrame, minutes: float) -> list[TableCell]:
@@ -272,9 +282,9 @@ def own_cells(protocol: Protocol, lines: pd.DataFrame, minutes: float) -> list[T
             for line in counted.itertuples() for seed in range(int(line.seeds))]
 
 
-def with_ours(committed: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """Return results with new lines of this package, and of what is not private, in the place of the old ones."""
-    return with_new(committed, made, ["dataset", "method", "epsilon"], lambda key: key[1] in (*OWN, *NOT_PRIVATE))
+def again(asked: Asked, key: Any) -> bool:
+    """Return whether lines of a data set and a method are of this package or of what is not private."""
+    return key[1] in (*OWN, *NOT_PRIVATE)
 
 
 def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:
@@ -297,30 +307,13 @@ def sizes_for(method: str, schema: tm.Schema, sizes: Sequence[int]) -> Sequence[
     return sizes[:1] if alike else sizes
 
 
-def summary(results: dict[TableCell, dict[str, Any]]) -> pd.DataFrame:
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each data set, method, budget and measure: mean and spread over the seeds that did not fail."""
-    rows = []
-    for cell, result in results.items():
-        head = {"dataset": Path(cell.dataset).stem, "method": cell.method, "cells": cell.cells,
-                "epsilon": cell.epsilon, "delta": PROTOCOLS[cell.protocol].delta if cell.epsilon else 0.0,
-                "neighbours": result.get("neighbours", ""), "version": result.get("version", "")}
-        values = {"failures": float("failed" in result), **result.get("scores", {}),
-                  **{name: result[name] for name in FACTS if name in result}}
-        rows += [{**head, "failed": result.get("failed", ""), "measure": measure, "value": value}
-                 for measure, value in values.items()]
-    table = pd.DataFrame(rows)
-    keys = ["dataset", "method", "cells", "epsilon", "delta", "measure"]
-    grouped = table.groupby(keys, sort=False)
-    lines = grouped["value"].agg(mean="mean", deviation="std", least="min", most="max", seeds="count")
+    grouped = lines.groupby([*KEYS, "measure"], sort=False)
+    found = grouped["value"].agg(mean="mean", deviation="std", least="min", most="max", seeds="count")
     # Another seed knows what a failed seed does not.
     told = grouped[["neighbours", "version", "failed"]].agg(lambda texts: max(texts, key=len))
-    return lines.join(told).reset_index()
-
-
-def write(protocol: Protocol, lines: pd.DataFrame, stem: str) -> Path:
-    """Write the CSV and the page of a protocol; return the page."""
-    write_csv(stem, lines, "%.6g")
-    return write_markdown(stem, page(protocol, lines))
+    return found.join(told).reset_index()
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -359,7 +352,7 @@ def labelled(method: str, older: Container[str]) -> str:
     return method + fingerprints.OLDER * (FINGERPRINTS.get(method) in older)
 
 
-def page(protocol: Protocol, lines: pd.DataFrame, older: Container[str] = ()) -> list[str]:
+def page(protocol: Protocol, lines: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown: for each data set and budget a table, methods by measures."""
     best = best_cells(lines)
     text = []
@@ -378,7 +371,7 @@ def page(protocol: Protocol, lines: pd.DataFrame, older: Container[str] = ()) ->
             entries.append(max(row["neighbours"], key=len))
             entries += [f"{slowest[name]:.0f}" if name in slowest else "" for name in ("cpu_seconds", "peak_mib")]
             made = row["seeds"].drop("failures", errors="ignore")
-            rows.append([labelled(method, older), *entries, made.max() if len(made) else 0])
+            rows.append([labelled(method, asked.older), *entries, made.max() if len(made) else 0])
         text += ["", f"## {dataset}, ε = {epsilon:g}", "", *markdown(
             ["method", *measures, "replaced", "neighbours", "CPU", "MiB", "seeds"], rows)]
         failed = every[(every["measure"] == "failures") & (every["mean"] > 0)]
@@ -416,11 +409,10 @@ def check(results: Path) -> list[str]:
             *(f"adult: {line.mean} seconds, above {SECONDS}" for line in slow.itertuples())]
 
 
-def _page(protocol: Protocol, lines: pd.DataFrame, asked: Asked) -> list[str]:
-    return page(protocol, lines, asked.older)
-
-
 declared = [Experiment(
     name=protocol.name, what=f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
-    run=partial(board, protocol.name), read=read_csv, check=check,
-    page=partial(_page, protocol)) for protocol in PROTOCOLS.values()]
+    seeds=(1, SEEDS), epsilons=((1.0,), (1.0,)), cells=partial(cells, protocol.name), lines=of_tables, table=summary,
+    formats=dict.fromkeys(("epsilon", "delta", "mean", "deviation", "least", "most"), ".6g"), read=read_csv,
+    page=partial(page, protocol), check=check, keys=["dataset", "method", "epsilon"], again=again,
+    whole=lambda asked: not asked.sets and not asked.methods and asked.cells == CELLS)
+    for protocol in PROTOCOLS.values()]
