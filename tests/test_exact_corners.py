@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import trigmech as tm
 from trigmech import _parallel
 from trigmech.cli.app import app
-from trigmech.cli.decision import _check_page
+from trigmech.cli.decision import check_page
 from trigmech.engines import question
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
@@ -322,4 +322,4 @@ def test_a_page_over_a_ledger_is_refused_as_a_ledger(tmp_path):
     tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(1.0), "a data set")
     page.write_bytes((tmp_path / "ledger.json").read_bytes())
     with pytest.raises(InputError, match="is a ledger file, the record of spent budget"):
-        _check_page(page, ())
+        check_page(page, ())

@@ -21,7 +21,7 @@ from trigmech.cli.accept import accept
 from trigmech.cli.answers import ask, fit
 from trigmech.cli.check import PRIVATE, check, found_in
 from trigmech.cli.copies import NOT_VALID, write_copies
-from trigmech.cli.decision import Limits, advise, compare, limits_of
+from trigmech.cli.decision import Limits, advise, check_page, compare, limits_of
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, table_to_describe, write_sample
 from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
@@ -354,12 +354,7 @@ def report(
     from trigmech.report import page as pages
 
     page = out or saved.with_suffix(".html")
-    check_outputs((page,), (saved, against, held_out, schema, limits))
-    keep_what_counts(page)
-    if page.is_file() and page.stat().st_size and not pages.is_page(page):
-        raise InputError(f"{str(page)!r} exists and is not a page; name another file")
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"cannot write {str(page)!r}: a page is written as .html; --figures names their folder")
+    check_page(page, (saved, against, held_out, schema, limits), "; --figures names their folder")
     made, chosen = tm.load(saved), limits_of(limits)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)

@@ -50,7 +50,7 @@ def compare(
     """
     if len(saved) < 2:
         raise typer.BadParameter("name at least two releases")
-    _check_page(html, (*saved, against, schema, limits))
+    check_page(html, (*saved, against, schema, limits))
     chosen = limits_of(limits)
     named = _named(saved)
     releases = {name: tm.load(path) for name, path in zip(named, saved, strict=True)}
@@ -87,7 +87,7 @@ def advise(
     from trigmech.schema import toml as schema_file
 
     page = html or plot
-    _check_page(page, (schema, limits))
+    check_page(page, (schema, limits))
     with progress_bar(quiet=as_json) as progress:
         found = tm.advise(schema_file.load_schema(schema), rows, target=target, delta=delta,
                           epsilons=epsilon or EPSILONS, limits=limits_of(limits), progress=progress)
@@ -103,17 +103,18 @@ def _named(saved: list[Path]) -> list[str]:
     return names
 
 
-def _check_page(page: Path | None, inputs: tuple[Any, ...]) -> None:
+def check_page(page: Path | None, inputs: tuple[Any, ...], more: str = "") -> None:
+    """Raise an error if a page cannot be written, or would replace something else; ``more`` is said of its name."""
     from trigmech.report.page import is_page
 
     if page is None:
         return
     check_outputs((page,), inputs)
     keep_what_counts(page)
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"cannot write {str(page)!r}: a page is written as .html")
     if page.is_file() and page.stat().st_size and not is_page(page):
         raise InputError(f"{str(page)!r} exists and is not a page; name another file")
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"cannot write {str(page)!r}: a page is written as .html{more}")
 
 
 def _tell(found: Tabled, page: Path | None, as_json: bool) -> None:

@@ -75,7 +75,7 @@ Ehlich and Zeller 1964, Schwankung von Polynomen zwischen Gitterpunkten, Mathema
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
@@ -338,7 +338,7 @@ def _one_column(degrees: tuple[int, ...], p: int, accuracy: float = 1e-6) -> flo
     while True:
         here = np.empty(len(first))
         above = np.empty(len(first))
-        for part in _slices(len(first), 8192):
+        for part in (slice(start, start + 8192) for start in range(0, len(first), 8192)):
             a, b = first[part, None] * q, second[part, None] * q
             value = np.cos(a) - np.cos(b)
             slope_first, slope_second = -q * np.sin(a) * h, q * np.sin(b) * h
@@ -354,7 +354,3 @@ def _one_column(degrees: tuple[int, ...], p: int, accuracy: float = 1e-6) -> flo
         h /= 2
         first = np.concatenate([first[keep] + i * h for i in (-1, 1) for _ in (-1, 1)])
         second = np.concatenate([second[keep] + j * h for _ in (-1, 1) for j in (-1, 1)])
-
-
-def _slices(length: int, size: int) -> Iterable[slice]:
-    return (slice(start, start + size) for start in range(0, length, size))

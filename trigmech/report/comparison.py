@@ -12,7 +12,7 @@ from trigmech.evaluation.verdict import LIGHTS, LIMITS, Light, LightLimits, wors
 from trigmech.report.against import judged_rows, rows_of
 from trigmech.report.figures import number, percent
 from trigmech.report.lead import forecast_of
-from trigmech.report.statement import Table, upward
+from trigmech.report.statement import Side, Table, table_of_lights, upward
 from trigmech.report.tabled import Section, Tabled
 from trigmech.results import Synthesis
 
@@ -92,19 +92,14 @@ def _guarantees(releases: Mapping[str, Synthesis]) -> Table:
 
 
 def _lights(caption: str, of: str, names: Sequence[str], sides: Sides, pairs: bool) -> Table:
-    head, lights = [of], []
-    columns: list[list[str]] = []
+    shown = list[Side]()
     for name, expected, judged in sides:
         for words, found, errors in (("expected", expected, _expected_errors), ("measured", judged, _measured_errors)):
-            if found is None:
-                continue
-            lights.append(len(head))
-            head += [f"{name}, {words}", "shares of rows off by", *(["correlation off by"] if pairs else [])]
-            own = found.lights_of_pairs() if pairs else found.lights_of_columns()
-            columns.append([own[each] for each in names])
-            columns += errors(found, names, pairs)
-    rows = [(each, *(column[at] for column in columns)) for at, each in enumerate(names)]
-    return Table(caption, head, rows, [at for at in range(1, len(head)) if at not in lights], (), lights)
+            if found is not None:
+                own = found.lights_of_pairs() if pairs else found.lights_of_columns()
+                shown.append(((f"{name}, {words}", "shares of rows off by", *["correlation off by"] * pairs),
+                              [[own[each] for each in names], *errors(found, names, pairs)]))
+    return table_of_lights(caption, of, names, shown)
 
 
 def _expected_errors(found: Any, names: Sequence[str], pairs: bool) -> list[list[str]]:

@@ -1,14 +1,14 @@
 """The beginning of a page: what the table is good for, in three lines, and a light for each column and each pair."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trigmech.evaluation.forecast import ExpectedError, Forecast, forecast
 from trigmech.evaluation.judgement import Judgement
 from trigmech.evaluation.verdict import LIGHTS, LIMITS, LightLimits
 from trigmech.report.figures import number, percent
-from trigmech.report.statement import NO_TABLE, Table
+from trigmech.report.statement import NO_TABLE, Side, Table, table_of_lights
 from trigmech.results import Synthesis
 
 # How many errors in a hundred were at most the upper end of their bars, by experiments/results/lights.md.
@@ -20,6 +20,8 @@ MARGINS_SAID = (
     "correlations were not further off.")
 # A page lists no more pairs: those whose lights are worst, and then those that depend most.
 MOST_PAIRS = 150
+EXPECTED = ("Expected", "Shares of rows are off by", "Usually at most")
+MEASURED = ("Measured", "Shares of rows were off by")
 
 
 def forecast_of(synthesis: Synthesis, limits: Mapping[str, LightLimits] = LIMITS) -> Forecast | None:
@@ -52,65 +54,48 @@ def lead(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | No
     return said
 
 
-def _bars(each: ExpectedError | None) -> tuple[str, str]:
-    if each is None:
-        return "", ""
-    shown = number if each.kind == "correlation" else percent
-    return shown(each.error), shown(each.high)
+def _bars(errors: Sequence[ExpectedError | None]) -> list[list[str]]:
+    """Return a column of errors and one of the upper ends of their bars."""
+    return [["" if each is None else (number if each.kind == "correlation" else percent)(getattr(each, end))
+             for each in errors] for end in ("error", "high")]
 
 
 def _columns(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> Table:
-    head, lights, rows = ["Column"], [], []
+    names, sides = synthesis.schema.names, list[Side]()
     if expected is not None:
-        lights.append(len(head))
-        head += ["Expected", "Shares of rows are off by", "Usually at most"]
+        sides.append((EXPECTED, [[each.light for each in expected.columns], *_bars(expected.columns)]))
     if judged is not None:
-        lights.append(len(head))
-        head += ["Measured", "Shares of rows were off by"]
         own = judged.lights_of_columns()
-    for j, name in enumerate(synthesis.schema.names):
-        row = [name]
-        if expected is not None:
-            row += [expected.columns[j].light, *_bars(expected.columns[j])]
-        if judged is not None:
-            row += [own[name], percent(1.0 - judged.details["columns"][name])]
-        rows.append(row)
-    return Table("A light for each column", head, rows, [at for at in range(1, len(head)) if at not in lights],
-                 [f"column-{j + 1}" for j in range(len(rows))], lights)
+        sides.append((MEASURED, [[own[name] for name in names],
+                                 [percent(1.0 - judged.details["columns"][name]) for name in names]]))
+    return table_of_lights("A light for each column", "Column", names, sides,
+                           [f"column-{j + 1}" for j in range(len(names))])
 
 
 def _pairs(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> tuple[Table, int]:
     """Return the table of pairs, those first that were seen to depend most, and how many pairs it leaves out."""
-    head, lights = ["Pair of columns"], []
-    held = {} if expected is None else expected.lights_of_pairs()
-    own = {} if judged is None else judged.lights_of_pairs()
+    every, sides = list(itertools.combinations(synthesis.schema.names, 2)), list[Side]()
+    lights = [found.lights_of_pairs() for found in (expected, judged) if found is not None]
+    strengths = {} if expected is None else expected.strengths
+    # Those with the worst lights, and of these those first that depend most.
+    worst = sorted(every, key=lambda about: (-sum(LIGHTS.index(own[" and ".join(about)]) for own in lights),
+                                             -strengths.get(about, 0.0)))
+    chosen = sorted(worst[:MOST_PAIRS], key=lambda about: -strengths.get(about, 0.0))
+    names = [" and ".join(about) for about in chosen]
     if expected is not None:
-        lights.append(len(head))
-        head += ["Expected", "Shares of rows are off by", "Usually at most",
-                 "Correlation is off by", "Usually at most", "Dependence seen"]
         tables, correlations = ({each.about: each for each in part} for part in (
             expected.pairs, expected.correlations))
+        sides.append(((*EXPECTED, "Correlation is off by", "Usually at most", "Dependence seen"),
+                      [[lights[0][name] for name in names], *_bars([tables[about] for about in chosen]),
+                       *_bars([correlations.get(about) for about in chosen]),
+                       [number(strengths[about], 2) for about in chosen]]))
     if judged is not None:
-        lights.append(len(head))
-        head += ["Measured", "Shares of rows were off by", "Correlation was off by"]
         differences = judged.details.get("correlations", {}).get("differences", {})
-    rows: list[tuple[tuple[float, float], list[str]]] = []
-    for about in itertools.combinations(synthesis.schema.names, 2):
-        name = " and ".join(about)
-        row, order = [name], [0.0, 0.0]
-        if expected is not None:
-            row += [held[name], *_bars(tables[about]), *_bars(correlations.get(about)),
-                    number(expected.strengths[about], 2)]
-            order = [-float(LIGHTS.index(held[name])), -expected.strengths[about]]
-        if judged is not None:
-            row += [own[name], percent(1.0 - judged.details["pairs"][name]),
-                    number(differences[name]) if name in differences else ""]
-            order[0] -= float(LIGHTS.index(own[name]))
-        rows.append(((order[0], order[1]), row))
-    chosen = sorted(rows, key=lambda each: each[0])[:MOST_PAIRS]
-    listed = [row for _, row in sorted(chosen, key=lambda each: each[0][1])]
-    numeric = [at for at in range(1, len(head)) if at not in lights]
-    return Table("A light for each pair of columns", head, listed, numeric, (), lights), len(rows) - len(listed)
+        sides.append(((*MEASURED, "Correlation was off by"),
+                      [[lights[-1][name] for name in names],
+                       [percent(1.0 - judged.details["pairs"][name]) for name in names],
+                       [number(differences[name]) if name in differences else "" for name in names]]))
+    return table_of_lights("A light for each pair of columns", "Pair of columns", names, sides), len(every) - len(names)
 
 
 def _measures(judged: Judgement) -> Table:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
+from trigmech.functions.ranks import ranks
 from trigmech.report.account import Account
 from trigmech.report.columns import MOST_INTEGER_BINS, ColumnShares, is_numeric, ticks, unit_text
 from trigmech.report.dependences import Dependence
@@ -122,13 +123,9 @@ def _apart(own: ColumnShares, values: Array, rng: np.random.Generator) -> Array:
 
 
 def _rank_correlation(x: Array, y: Array) -> float:
-    ranks = []
-    for values in (x, y):
-        different, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-        if len(different) < 2:
-            return float("nan")
-        ranks.append((np.cumsum(counts) - 0.5 * (counts - 1.0))[places])
-    return float(np.corrcoef(ranks)[0, 1])
+    if min(len(np.unique(values)) for values in (x, y)) < 2:
+        return float("nan")
+    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
 
 
 def _most_frequent(side: PageRows, column: int) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
@@ -13,6 +13,8 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.report.figures import number
 
 Row = tuple[Any, ...]
+# The heads of some columns of a table, and the columns.
+Side = tuple[Sequence[str], Sequence[Sequence[Any]]]
 
 FALSE_ALARMS = 0.05
 LIBRARIES = ("trigmech", "numpy", "scipy", "opendp", "dp-accounting", "matplotlib")
@@ -39,6 +41,18 @@ class Table:
         object.__setattr__(self, "rows", [[_cell(value) for value in row] for row in self.rows])
         if self.numeric is None:
             object.__setattr__(self, "numeric", range(1, len(self.head)))
+
+
+def table_of_lights(caption: str, first: str, names: Sequence[str], sides: Iterable[Side],
+                    links: Sequence[str] = ()) -> Table:
+    """Return a table whose rows have a name, and of each side several columns, of which the first has the lights."""
+    head, columns, lights = [first], list[Sequence[Any]]([names]), list[int]()
+    for heads, entries in sides:
+        lights.append(len(head))
+        head += heads
+        columns += entries
+    return Table(caption, head, list(zip(*columns, strict=True)),
+                 [at for at in range(1, len(head)) if at not in lights], links, lights)
 
 
 def _cell(value: Any) -> str:

@@ -97,15 +97,9 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
 
     Cost: linear in the size of the arrays, for any content.
     """
-    optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
-    values = {"continuous": []} | fields(value, "release", {
-        "kind": object, "n": (int, 2), "queries": list, "importance": float, **optional})
-    unknown, known = values["continuous"], [coordinate for coordinate, _ in domain.levels]
-    if unknown != [coordinate for coordinate in known if coordinate in unknown]:
-        raise InputError("release: continuous must be coordinates of numbers that have few values, in ascending order")
+    values, domain = entries_of(value, domain, {"kind": object, "n": (int, 2), "queries": list, "importance": float})
     if not 0.0 <= values["importance"] <= LARGEST:
         raise InputError("release: importance must be at least 0")
-    domain = without_levels(domain, unknown)
     whole = columns_of(domain)
     book = _book_in(arrays, whole, domain)
     queries = _queries_in(arrays, values["queries"], book)
@@ -249,6 +243,16 @@ def _starts(partition: Partition) -> NDArray[Any]:
         return np.zeros(1)
     starts = partition.edges[:-1]
     return starts if partition.levels is None else np.searchsorted(partition.levels, starts)
+
+
+def entries_of(value: Any, domain: Domain, kinds: dict[str, Kind]) -> tuple[dict[str, Any], Domain]:
+    """Return the checked entries of a manifest about a release, and the domain without the levels that it ignores."""
+    optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
+    values = {"continuous": []} | fields(value, "release", {**kinds, **optional})
+    unknown, known = values["continuous"], [coordinate for coordinate, _ in domain.levels]
+    if unknown != [coordinate for coordinate in known if coordinate in unknown]:
+        raise InputError("release: continuous must be coordinates of numbers that have few values, in ascending order")
+    return values, without_levels(domain, unknown)
 
 
 def without_levels(domain: Domain, coordinates: Sequence[int]) -> Domain:

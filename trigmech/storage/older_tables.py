@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import Kind, fields
+from trigmech._validate import fields
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
@@ -23,7 +23,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 from trigmech.storage.archive import take
-from trigmech.storage.measurements_file import LARGEST, MOST_POSITIONS, checked_deviations, parts_in, without_levels
+from trigmech.storage.measurements_file import LARGEST, MOST_POSITIONS, checked_deviations, entries_of, parts_in
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -40,13 +40,8 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
 
     Cost: linear in the size of the arrays, for any content.
     """
-    optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
-    values = {"continuous": []} | fields(value, "release", {
-        "kind": object, "n": (int, 2), "cumulative": bool, "dependence": object, "selected": object, **optional})
-    unknown, known = values["continuous"], [coordinate for coordinate, _ in domain.levels]
-    if unknown != [coordinate for coordinate in known if coordinate in unknown]:
-        raise InputError("release: continuous must be coordinates of numbers that have few values, in ascending order")
-    domain = without_levels(domain, unknown)
+    values, domain = entries_of(value, domain, {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object,
+                                                "selected": object})
     whole = columns_of(domain)
     looked = _partitions_in("release.looks", arrays, whole, MOST_INTERVALS)
     contrasted = take(arrays, "release.looks.contrasted", len(looked), kind="int64")
