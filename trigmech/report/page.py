@@ -8,7 +8,8 @@ import numpy as np
 
 from trigmech._files import check_writable, write_whole
 from trigmech._optional import need
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_integers
+from trigmech.errors import InputError
 from trigmech.evaluation.judgement import COMPARED_ROWS, Judgement
 from trigmech.evaluation.membership import FEWEST, attacked
 from trigmech.evaluation.verdict import LIMITS, LightLimits
@@ -69,8 +70,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     arguments give the same bytes, with the same versions of the libraries. Cost: some seconds, and about a
     tenth of a second for each column's figure and for each file of it; queries are fewer for larger tables.
     """
-    if isinstance(seed, bool) or not (isinstance(seed, int | np.integer) and seed >= 0):
-        raise InputError(f"seed must be an integer that is at least 0, not {shown(seed)}")
+    check_integers(0, seed=seed)
     if held_out is not None and against is None:
         raise InputError("rows of other people are compared with rows of the table; give the table too")
     need("report", "a report")

@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trigmech._html import html_table
+from trigmech._validate import is_integer
 from trigmech.errors import BudgetError, InputError, TrigmechError, shown
 from trigmech.mechanisms.base import Mechanism
 from trigmech.privacy.accounting import filtered_epsilon
@@ -144,7 +143,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     >>> [(each.column, round(each.error, 2)) for each in expected.columns if each.what == "mean"]
     [('age', 0.72), ('income', 1207.44)]
     """
-    if isinstance(n, bool) or not (isinstance(n, int | np.integer) and n >= 2):
+    if not is_integer(n, 2):
         raise InputError(f"n, the number of rows, must be an integer that is at least 2, not {shown(n)}")
     if not isinstance(schema, Schema):
         raise InputError(f"schema must be a Schema, not {type(schema).__name__}")
