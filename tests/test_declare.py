@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from experiments import cells, every
+from experiments import cells, every, frames
 from experiments.asked import NUMBERS, Asked, LeftOut
 from experiments.cells import call
 from experiments.companions import marginals, statements
@@ -79,6 +79,21 @@ def test_a_page_is_made_of_its_file_alone(results):
     assert toy.committed(results) == page.read_text(encoding="utf-8")
     assert "0.833" in toy.committed(results)
     assert "0.8333" not in toy.committed(results)
+
+
+def test_the_words_of_a_page_are_its_file_and_lines_stand_where_it_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "HERE", tmp_path)
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "one.md").write_text("# {title}\n\n{lines}\n\n{two[1]:.1f}, {n:,}\n\n", encoding="utf-8")
+    assert frames.worded("one", title="A", lines=["b", "", "c"], two=(1, 2.04), n=1_000) == [
+        "# A", "", "b", "", "c", "", "2.0, 1,000", ""]
+    with pytest.raises(KeyError):
+        frames.worded("one", title="A")
+
+
+def test_each_file_of_words_is_used():
+    source = "".join(path.read_text(encoding="utf-8") for path in cells.HERE.rglob("*.py"))
+    assert [path.name for path in (cells.HERE / "pages").glob("*.md") if f'"{path.stem}"' not in source] == []
 
 
 def test_what_is_not_at_hand_is_said_and_without_any_input_the_experiment_is_left_out(results, capsys):

@@ -392,7 +392,7 @@ def linear(asked: Asked) -> Path:
         nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
     spaces, drawn_by = in_space(2_000 if asked.quick else 50_000)
     return pages.publish(
-        "linear", asked, rows, nearest=nearest, spaces=spaces, drawn=drawn_by,
+        "linear", asked, rows, nearest=tuple(nearest), spaces=spaces, drawn=drawn_by,
         statements="\n".join(f"- {each}" for each in judged(rows)),
         rates=pages.crossed(shown, "epsilon", "rate", "ε = {:g}"),
         widths=pages.crossed(shown, "epsilon", "width", "ε = {:g}"),

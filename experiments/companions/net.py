@@ -148,4 +148,4 @@ def net(asked: Asked) -> Path:
     losses = [exact_loss(3, 4, 2, np.array([[low, 0.0, 1.0], [1.0, low, 0.5]]), 1.0, 1.0 / 4) for low in (0.0, -1.0)]
     exponents = pages.grid(("d, K", *exponents_of_n(1, 1)), [
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
-    return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)
+    return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=tuple(losses), exponents=exponents)
