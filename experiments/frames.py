@@ -1,7 +1,7 @@
 """What cells give as tables: lines for each number, summed up with pandas, and pages of Markdown."""
 
 import io
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,6 @@ def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> 
 def means(lines: pd.DataFrame, keys: list[str], **more: str) -> pd.DataFrame:
     """Return the mean of "value" over lines with equal keys, or what else is asked for, in the order of the lines."""
     return lines.groupby(keys, sort=False)["value"].agg(**(more or {"value": "mean"})).reset_index()
-
-
-def write(stem: str, lines: pd.DataFrame, run: Container[str] | None = None) -> pd.DataFrame:
-    """Publish results/<stem>.csv, and return its lines as they can be read from it; NaN is an empty text there."""
-    return read_csv(machinery.write_csv(stem, lines, run=run))
 
 
 def read_csv(path: Path) -> pd.DataFrame:

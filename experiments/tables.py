@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments import datasets, fingerprints
 from experiments.asked import Asked
-from experiments.cells import HERE, Call, write_markdown
+from experiments.cells import HERE, Call, write_csv, write_markdown
 from experiments.declare import Experiment
 from experiments.frames import (
     SIGMAS,
@@ -22,7 +22,6 @@ from experiments.frames import (
     read_csv,
     sections,
     worded,
-    write,
 )
 from experiments.runs import release
 from experiments.search import ALGORITHM, FIXED, THESIS_SETS, expected
@@ -48,8 +47,8 @@ def table_3_1(asked: Asked) -> Path:
         ours: tuple[Any, Any] = datasets.load(name).shape if name in asked.names else ("", "")
         rows.append([name, *theirs, *ours, datasets.DATASETS[name].note if name in asked.names else "not available"])
     stem = replace(asked, quick=False).stem_of_numbers("table_3_1")
-    write(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
-                             dtype=object))
+    write_csv(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
+                                 dtype=object))
     return write_markdown(stem, ["# Table 3.1: sizes of the data sets", "", *markdown(
         ["data", "n, thesis", "d, thesis", "n, ours", "d, ours", "note"], rows)])
 

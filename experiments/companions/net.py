@@ -145,7 +145,8 @@ def net(asked: Asked) -> Path:
         bounds = [theorem_bound(n, QUERIES, NETS[1][0], epsilon) for n in sizes[d]]
         more = [("best net, in hindsight", *best), ("bound 2α of proposition 1.20, β = 0.05", *bounds)][: 3 - d]
         tables += f"## d = {d}, σ = {width:g}\n\n" + pages.crossed(these, "n", "error", "n = {}", more) + "\n\n"
-    losses = [exact_loss(3, 4, 2, np.array([[low, 0.0, 1.0], [1.0, low, 0.5]]), 1.0, 1.0 / 4) for low in (0.0, -1.0)]
+    losses = tuple(exact_loss(3, 4, 2, np.array([[low, 0.0, 1.0], [1.0, low, 0.5]]), 1.0, 1.0 / 4)
+                   for low in (0.0, -1.0))
     exponents = pages.grid(("d, K", *exponents_of_n(1, 1)), [
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
-    return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=tuple(losses), exponents=exponents)
+    return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)
