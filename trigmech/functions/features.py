@@ -144,35 +144,13 @@ class Features:
         return int(self.basis.index.sum(axis=1).max())
 
     def evaluate(self, X: ArrayLike) -> Array:
-        """Return all values at each row; see :meth:`ChebyshevBasis.evaluate`.
-
-        Returns
-        -------
-        ndarray (n, K)
-
-        Raises
-        ------
-        InputError
-            If X has another width or an entry is not a number in [-1, 1].
-        """
+        """Return all values (n, K) at each row; see :meth:`ChebyshevBasis.evaluate`."""
         values = self.basis.evaluate(X)
         return values if not len(self.profiles) else np.hstack([values, self._whole(np.asarray(X))])
 
     def means(self, X: ArrayLike) -> Array:
-        """Return the mean of each function over the rows, in fixed chunks; see :meth:`ChebyshevBasis.means`.
+        """Return the mean (K,) of each function over the rows, in fixed chunks; see :meth:`ChebyshevBasis.means`.
 
-        Returns
-        -------
-        ndarray (K,)
-            The same bits for any number of threads.
-
-        Raises
-        ------
-        InputError
-            If X has no rows, another width, or an entry that is not a number in [-1, 1].
-
-        Notes
-        -----
         Privacy: none; exact means of private rows are private.
         """
         means = self.basis.means(X)
@@ -190,17 +168,7 @@ class Features:
         return np.concatenate([sums, lattice.rounded(self._whole(np.asarray(X))).sum(axis=0)])
 
     def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> Array:
-        """Return the gradient of sum_r y_r phi_r at each row; see :meth:`ChebyshevBasis.gradient`.
-
-        Returns
-        -------
-        ndarray (n, d)
-
-        Raises
-        ------
-        InputError
-            As :meth:`evaluate`, or if there are not K coefficients.
-        """
+        """Return the gradient (n, d) of sum_r y_r phi_r at each row; see :meth:`ChebyshevBasis.gradient`."""
         y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
         out = self.basis.gradient(X, y[: self.basis.K])
         if len(self.profiles):

@@ -96,7 +96,19 @@ class Workload(Family, Protocol):
     """A family of queries that can be answered."""
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Return the exact answers on weighted points; by default all weigh 1/n."""
+        """Return the exact answers on weighted points.
+
+        Parameters
+        ----------
+        points : array_like (n, d)
+            Points of the cube; private if they are a table.
+        weights : array_like (n,), optional
+            Default 1/n each.
+
+        Returns
+        -------
+        ndarray (queries, parts)
+        """
         ...
 
     def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:

@@ -93,18 +93,7 @@ class GaussianKernels(Workload):
         return centers, numbers, weights / weights.sum(axis=1, keepdims=True)
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Return the exact answers on weighted points.
-
-        Parameters
-        ----------
-        points : array_like (n, d)
-            Points of the cube; private if they are a table.
-        weights : array_like (n,), optional
-            Default 1/n each.
-
-        Returns
-        -------
-        ndarray (n_queries, len(widths))
+        """Return the exact answers (n_queries, len(widths)) on weighted points; see :meth:`Workload.answers`.
 
         Notes
         -----
@@ -270,7 +259,7 @@ class PairKernels(Workload):
         return np.column_stack([first, second]), rng.uniform(-1.0, 1.0, (self.n_queries, 2))
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Return the exact answers (n_queries, len(widths)) on weighted points; see :class:`GaussianKernels`."""
+        """Return the exact answers (n_queries, len(widths)) on weighted points; see :meth:`Workload.answers`."""
         points, weights = weighted_points(points, weights, self.d)
         columns, centers = self.queries
 

@@ -137,7 +137,7 @@ class Polynomials(Workload):
             yield rng.standard_normal((size, self._count)) / math.sqrt(self._count)
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Return the exact answers (n_queries, 1) on weighted points of the cube; see :class:`GaussianKernels`.
+        """Return the exact answers (n_queries, 1) on weighted points of the cube; see :meth:`Workload.answers`.
 
         Notes
         -----
@@ -243,22 +243,11 @@ class Smooth(Workload):
         return squares[1:] ** (-0.5 * self.smoothness)
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Return the means of phi_r times |r|^(-k) on weighted points of the cube.
+        """Return the means of phi_r times |r|^(-k) on weighted points of the cube; see :meth:`Workload.answers`.
 
-        They are the answers to the class's extreme single products |r|^(-k) phi_r; the class's worst error is the
-        Euclidean norm of their errors.
-
-        Parameters
-        ----------
-        points : array_like (n, d)
-            Points of the cube; private if they are a table.
-        weights : array_like (n,), optional
-            Default 1/n each.
-
-        Returns
-        -------
-        ndarray ((degree + 1)^d - 1, 1)
-            In the order of :meth:`ChebyshevBasis.tensor`, without the constant.
+        They are the answers ((degree + 1)^d - 1, 1) to the class's extreme single products |r|^(-k) phi_r, in the order
+        of :meth:`ChebyshevBasis.tensor`, without the constant. The class's worst error is the Euclidean norm of their
+        errors.
 
         Notes
         -----
