@@ -17,6 +17,7 @@ import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -178,12 +179,6 @@ def _communities(data: bytes, names: bytes) -> pd.DataFrame:
     return table.loc[:, table.isna().mean() < 0.5].dropna()
 
 
-def _census(test: bytes) -> pd.DataFrame:
-    return _select({"age": 0, "wage per hour": 5, "capital gains": 16, "capital losses": 17,
-                    "dividends from stocks": 18, "instance weight": 24, "num persons worked for employer": 30,
-                    "weeks worked in year": 39}, test)
-
-
 def _cardiotocography(workbook: bytes) -> pd.DataFrame:
     # A name's first column holds a count, the second that count per second; only records have an entry in the first.
     sheet = pd.read_excel(io.BytesIO(workbook), sheet_name="Data", header=1, engine="calamine")
@@ -194,28 +189,20 @@ def _cardiotocography(workbook: bytes) -> pd.DataFrame:
     return table[kept]
 
 
-def _parkinsons(data: bytes) -> pd.DataFrame:
-    return _read(data).drop(columns=["subject#", "age", "sex"])
-
-
-def _breast_cancer() -> pd.DataFrame:
-    return load_breast_cancer(as_frame=True).data
-
-
-def _adult(train: bytes, test: bytes) -> pd.DataFrame:
-    return _select({"age": 0, "fnlwgt": 2, "education-num": 4, "capital-gain": 10, "capital-loss": 11,
-                    "hours-per-week": 12}, train + b"\n" + test)
-
-
-def _select(columns: dict[str, int], content: bytes) -> pd.DataFrame:
+def _select(columns: dict[str, int], *parts: bytes) -> pd.DataFrame:
     # A bar starts the comment on the first line of Adult's test part.
-    table = _read(content, header=None, comment="|", usecols=list(columns.values()))
+    table = _read(b"\n".join(parts), header=None, comment="|", usecols=list(columns.values()))
     return table.set_axis(list(columns), axis=1)
 
 
 RECIPES: dict[str, Callable[..., pd.DataFrame]] = {
-    "CRM": _communities, "CSN": _census, "CTG": _cardiotocography, "PKS": _parkinsons, "WDBC": _breast_cancer,
-    "ADULT": _adult}
+    "CRM": _communities, "CTG": _cardiotocography, "WDBC": lambda: load_breast_cancer(as_frame=True).data,
+    "PKS": lambda data: _read(data).drop(columns=["subject#", "age", "sex"]),
+    "CSN": partial(_select, {
+        "age": 0, "wage per hour": 5, "capital gains": 16, "capital losses": 17, "dividends from stocks": 18,
+        "instance weight": 24, "num persons worked for employer": 30, "weeks worked in year": 39}),
+    "ADULT": partial(_select, {"age": 0, "fnlwgt": 2, "education-num": 4, "capital-gain": 10, "capital-loss": 11,
+                               "hours-per-week": 12})}
 
 
 def _described(name: str, title: str, item: str, note: str, files: Sequence[dict[str, str]] = ()) -> Dataset:

@@ -37,27 +37,9 @@ def _impossible(real: pd.DataFrame, made: pd.DataFrame) -> float:
                                                             strict=True)]))
 
 
-def _hour(real: pd.DataFrame, made: pd.DataFrame) -> float:
-    return float((_number(made, "hour") == _number(made, "sched_dep_time") // 100).mean())
-
-
 def _delays(made: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     found = pd.DataFrame({name: _number(made, name) for name in ("dep_delay", "arr_delay")}).dropna()
     return found["dep_delay"], found["arr_delay"]
-
-
-def _correlation(real: pd.DataFrame, made: pd.DataFrame) -> float:
-    one, two = _delays(made)
-    return float(np.corrcoef(one, two)[0, 1])
-
-
-def _slope(real: pd.DataFrame, made: pd.DataFrame) -> float:
-    one, two = _delays(made)
-    return float(np.polyfit(one, two, 1)[0])
-
-
-def _spread(real: pd.DataFrame, made: pd.DataFrame) -> float:
-    return float(_number(made, "dep_delay").std() / _number(real, "dep_delay").std())
 
 
 def _groups(real: pd.DataFrame, made: pd.DataFrame) -> float:
@@ -75,10 +57,12 @@ def _distance(real: pd.DataFrame, made: pd.DataFrame) -> float:
 MEASURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], float]] = {
     f"distance within {NEAR:g} miles of the destination's": _near,
     "carriers that do not fly to the destination": _impossible,
-    "hour is that of the scheduled departure": _hour,
-    "correlation of both delays": _correlation,
-    "slope of the arrival's delay on the departure's": _slope,
-    "standard deviation of the departure's delay, over the real one": _spread,
+    "hour is that of the scheduled departure": lambda real, made: float(
+        (_number(made, "hour") == _number(made, "sched_dep_time") // 100).mean()),
+    "correlation of both delays": lambda real, made: float(np.corrcoef(*_delays(made))[0, 1]),
+    "slope of the arrival's delay on the departure's": lambda real, made: float(np.polyfit(*_delays(made), 1)[0]),
+    "standard deviation of the departure's delay, over the real one": lambda real, made: float(
+        _number(made, "dep_delay").std() / _number(real, "dep_delay").std()),
     f"worst error of a carrier's mean arrival delay, minutes (carriers of {FEWEST} flights and more)": _groups,
     "worst Kolmogorov distance of a number": _distance}
 

