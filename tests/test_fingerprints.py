@@ -254,6 +254,32 @@ def test_own_rows_are_run_again_and_written_whole(tmp_path, monkeypatch):
     assert pages.older_rows((tmp_path / "adult.md").read_text(encoding="utf-8")) == []
 
 
+def test_one_mechanism_of_a_comparison_is_run_again_and_all_other_lines_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "RESULTS", tmp_path)
+    monkeypatch.setattr(fingerprints, "computed", lambda mechanism: [[[float(len(mechanism))]]])
+    (tmp_path / "w2.csv").write_bytes((RESULTS / "w2.csv").read_bytes())
+    before, asked = (tmp_path / "w2.csv").read_text(encoding="utf-8").splitlines(), []
+
+    def ran(todo, jobs, title):
+        asked.extend(todo)
+        errors = {kind: [0.25] * 3 for kind in comparison.KINDS}
+        return [(cell, {"seconds": 1.0, "distinct": 7, "proved_epsilon": 1.0, "w2": errors}) for cell in todo]
+
+    monkeypatch.setattr(cells, "run_cells", ran)
+    names = tuple(dict.fromkeys(line.split(",")[0] for line in before[1:]))
+    program.EXPERIMENTS["w2"](Asked(names, methods=(fingerprints.SMOOTH,), ours=True))
+    after = (tmp_path / "w2.csv").read_text(encoding="utf-8").splitlines()
+    own = [",B,MomentMechanism," in line for line in before]
+    assert 0 < sum(own) < len(own)
+    assert len(after) == len(before)
+    for old, line, ours in zip(before, after, own, strict=True):
+        assert line == old if not ours else line.split(",")[7] in ("0.25", "1", "7")
+    assert {(dict(cell.arguments)["mechanism"], dict(cell.arguments)["delta"]) for cell in asked} == {
+        ("MomentMechanism", 1e-3)}
+    assert fingerprints.SMOOTH not in fingerprints.older("w2", tmp_path)
+    assert fingerprints.DEFAULT in fingerprints.older("w2", tmp_path)
+
+
 @pytest.mark.parametrize("more", [
     ("--datasets", "wdbc"), ("--methods", "default"), ("--seeds", "1"), ("--eps", "2"), ("--cells", "16"), ("--quick",),
     ("--finished",)])
