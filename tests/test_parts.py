@@ -432,7 +432,7 @@ def test_the_commands_on_parts_replace_nothing_but_their_own(tmp_path, monkeypat
     for words in (design, measure, share, ("add", "a.part", "--out"),
                   ("release", "a.part", "--design", "design.json", "--out", "new.tm", "--next")):
         for name in set(kept) - (ours if words[0] not in ("design", "release") else {"design.json", "shared.json"}):
-            said = call(*words, name, status=2 if name in words else 3)
+            said = call(*words, name, status=2)
             assert f"{name!r} exists and is no" in said or "given twice" in said
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
     # What is made again takes its own place.
@@ -449,9 +449,9 @@ def test_the_next_round_has_a_name_of_its_own_and_files_are_read_as_the_schema_f
     toml.save("other.toml", CUBE)
     table().to_csv("data.csv", index=False, sep=";", na_rep="n/a")
     call("design", "--schema", "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--out", "all.json")
-    assert "lacks the column" in call("measure", "data.csv", "--design", "all.json", "--out", "a.part", status=3)
+    assert "lacks the column" in call("measure", "data.csv", "--design", "all.json", "--out", "a.part", status=2)
     assert "is not the design's schema" in call("measure", "data.csv", "--design", "all.json", "--schema",
-                                                      "other.toml", "--out", "a.part", status=3)
+                                                      "other.toml", "--out", "a.part", status=2)
     design = "all.json"
     for following in ("all.round2.json", "all.round3.json", "all.round4.json", None):
         call("measure", "data.csv", "--design", design, "--schema", "schema.toml", "--out", "a.part")
@@ -491,12 +491,12 @@ def test_three_files_are_released_by_the_command_line(tmp_path, monkeypatch):
     shown = json.loads(call("show", *parts, "--json"))
     assert sum(part["persons"] for part in shown["parts"]) == N
     # Wrong input.
-    assert "exists" in call("release", *parts, "--design", design, "--out", out, status=3)
+    assert "exists" in call("release", *parts, "--design", design, "--out", out, status=2)
     other = tmp_path / "other.tm"
-    assert "added twice" in call("release", parts[0], parts[0], "--design", design, "--out", other, status=3)
-    assert "cannot read" in call("show", tmp_path / "ledger.json", status=3)
+    assert "added twice" in call("release", parts[0], parts[0], "--design", design, "--out", other, status=2)
+    assert "cannot read" in call("show", tmp_path / "ledger.json", status=2)
     assert "not a design" in call("measure", tmp_path / "0.csv", "--design", tmp_path / "ledger.json", "--out",
-                                  parts[0], status=3)
-    assert "cannot read" in call("release", tmp_path / "no.part", "--design", design, "--out", other, status=3)
+                                  parts[0], status=2)
+    assert "cannot read" in call("release", tmp_path / "no.part", "--design", design, "--out", other, status=2)
     call("release", status=2)
     call("measure", tmp_path / "0.csv", "--design", design, "--out", "-", status=2)

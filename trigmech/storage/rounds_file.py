@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 
 from trigmech._files import check_writable, keep_name
 from trigmech._validate import fields, finite, of_kind
-from trigmech.errors import InputError
+from trigmech.errors import InputError, PaidError
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger_lock import check_links, new_attempt, new_run, resolved, version
 
@@ -147,9 +147,9 @@ class RoundsFile:
             try:
                 self.remove()
             except OSError as problem:
-                raise InputError(f"a draw cannot be written to {str(self.path)!r}, and the file cannot be emptied "
-                                 f"({problem.strerror}), so the draw is not used; run again when the file can be "
-                                 "written: nothing is charged twice") from None
+                raise PaidError(f"a draw cannot be written to {str(self.path)!r}, and the file cannot be emptied "
+                                f"({problem.strerror}), so the draw is not used; run again when the file can be "
+                                "written: nothing is charged twice") from None
             logger.warning("a draw could not be written to the rounds file, which was removed: if this run is "
                            "interrupted, its charges are lost")
 
