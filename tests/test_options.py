@@ -243,10 +243,14 @@ def imputed(line):
             "--json": in_json(f"{line} --count 2")}
 
 
-def form(line, ok=0, look=lambda run: run.status, without=3):
-    """Of each option of a CSV's form: a command that reads a table of another country, but for that option."""
+def form(line, ok=0, look=lambda run: run.status, without=2):
+    """Of each option of a CSV's form: a command that reads a table of another country, but for that option.
+
+    Without the right delimiter no command finds the columns.
+    """
     return {option: (Seen(f"{line} " + " ".join(f"{other} {text}" for other, text in FORM.items() if other != option),
-                          "", f"{option} {value}", look, (without, ok)),) for option, value in FORM.items()}
+                          "", f"{option} {value}", look, (2 if option == "--delimiter" else without, ok)),)
+            for option, value in FORM.items()}
 
 
 def engines(line, parquet):
@@ -373,7 +377,7 @@ TABLE = {
         "--ledger": (Seen(f"{ACCEPT} --data data.csv --json", "", "--ledger book.json",
                           lambda run: len(run.book().entries), (0, 1)),),
         "--schema": (Seen(f"{ACCEPT} --data bare.csv --simulate 1", "", "--schema bare.toml", lambda run: run.status,
-                          (3, 0)),),
+                          (2, 0)),),
         **form("accept north.tm --data north.csv --criteria columns.toml --epsilon 1 --simulate 1"),
         "--out": (Seen(f"{ACCEPT} --data data.csv --simulate 1", "", "--out new.json",
                        lambda run: run.new("new.json"), ([], ["new.json"])),),
@@ -413,20 +417,20 @@ TABLE = {
     "check": {
         "--schema": (Seen("check bare.csv", "--schema schema.toml", "--schema bare.toml", lambda run: run.status,
                           (3, 0)),),
-        **form("check north.csv --schema north.toml"),
+        **form("check north.csv --schema north.toml", without=3),
         "--json": in_json("check data.csv --schema schema.toml")},
     "evaluate": {
         "--against": (Seen("evaluate clinic.tm --json", "--against red.csv", "--against blue.csv", all_of_a_colour,
                            (["red"], ["blue"])),),
         "--schema": (Seen("evaluate clinic.tm --against bare.csv", "", "--schema bare.toml", lambda run: run.status,
-                          (3, 0)),),
+                          (2, 0)),),
         **form("evaluate north.tm --against north.csv"),
         "--json": in_json("evaluate clinic.tm --against data.csv")},
     "report": {
         "--against": (Seen("report clinic.tm", "", "--against data.csv", lambda run: (
             run.new("clinic.html", "clinic.not-private.html")), (["clinic.html"], ["clinic.not-private.html"])),),
         "--schema": (Seen("report clinic.tm --against bare.csv", "", "--schema bare.toml", lambda run: run.status,
-                          (3, 0)),),
+                          (2, 0)),),
         **form("report north.tm --against north.csv"),
         "--held-out": (Seen("report clinic.tm --against data.csv", "", "--held-out red.csv", lambda run: (
             "others" in (run.folder / "clinic.not-private.html").read_text()), (False, True)),),
@@ -446,7 +450,7 @@ TABLE = {
         "--decimal": (Seen("schema init north.csv --encoding cp1252 --delimiter ';'", "", "--decimal ,", lambda run: (
             kind_of(run, "income")), ("categorical", "continuous")),),
         "--encoding": (Seen("schema init north.csv --delimiter ';'", "", "--encoding cp1252", lambda run: run.status,
-                            (3, 0)),),
+                            (2, 0)),),
         "--date-format": (Seen("schema init north.csv --encoding cp1252 --delimiter ';'", "",
                                "--date-format %d.%m.%Y", lambda run: kind_of(run, "joined"),
                                ("categorical", "datetime")),),
@@ -454,7 +458,7 @@ TABLE = {
     "schema check": {
         "--against": (Seen("schema check schema.toml", "", "--against data.csv", lambda run: "NOT PRIVATE" in run.err,
                            (False, True)),),
-        **form("schema check north.toml --against north.csv"),
+        **form("schema check north.toml --against north.csv", without=3),
         "--json": in_json("schema check schema.toml")},
     "ledger create": {
         "--epsilon": (Seen("ledger create new.json", "--epsilon 1", "--epsilon 2", lambda run: (

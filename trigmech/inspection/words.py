@@ -36,8 +36,8 @@ KINDS: dict[str, Fault] = {
                          "write the minutes after midnight, in a column of integers from 0 to 1439, or date and time "
                          "in one cell"),
     "form": Fault("refused", "date", "dates", "in another form than the expected one",
-                  "state the form below [file] in the schema file, such as date_format = \"%d.%m.%Y\"; if a column has dates in two "
-                  "forms, first write all of them in one"),
+                  "state the form below [file] in the schema file, such as date_format = \"%d.%m.%Y\"; if a column has "
+                  "dates in two forms, first write all of them in one"),
     "no such date": Fault("refused", "date", "dates", "that do not exist in the calendar, or with an impossible time",
                           "correct the dates, or empty the cells"),
     "type": Fault("refused", "value", "values", "of a type that does not suit the kind",

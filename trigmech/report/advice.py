@@ -60,8 +60,8 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     -------
     list of str
         Warnings of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
-        identifiers, bounds that are unusual for a column's name, and constraints that rule out missing values. Whether bounds clip depends on the table: see
-        :func:`clipping_of`.
+        identifiers, bounds that are unusual for a column's name, and constraints that rule out missing values.
+        Whether bounds clip depends on the table: see :func:`clipping_of`.
     """
     found = []
     if budget.epsilon > MOST_EPSILON:
