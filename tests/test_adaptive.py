@@ -242,7 +242,8 @@ def test_whatever_ask_does_after_the_charge_nothing_is_lost():
 
 @pytest.mark.parametrize(("rounds", "words"), [
     ((), "Measure and Select, with at least one Measure"), ((tm.Select(0.5),), "at least one Measure"),
-    ((tm.Measure(0.7), tm.Measure(0.4)), "sum to at most 1"), ((tm.Measure(0.0),), r"above 0 .*, not Measure\(share=0.0\)"),
+    ((tm.Measure(0.7), tm.Measure(0.4)), "sum to at most 1"),
+    ((tm.Measure(0.0),), r"above 0 .*, not Measure\(share=0.0\)"),
     ((tm.Measure(0.5), tm.Select(0.5, count=0)), r"a whole number of tables.*it is Select\(share=0.5, count=0\)"),
     ((0.5,), "Measure and Select"), (tm.Measure(1.0), r"a tuple of Measure and Select, not Measure\(share=1.0\)")])
 def test_rounds_that_cannot_be_are_refused_before_the_charge(rounds, words):

@@ -135,7 +135,8 @@ class SoFar:
         """
         held = sorted({self._place(column) for column in columns})
         if len(held) != len(columns) or not held:
-            raise InputError(f"a table must have one or more columns, all different, not {', '.join(map(shown, columns)) or 'zero columns'}")
+            raise InputError("a table must have one or more columns, all different, not "
+                             f"{', '.join(map(shown, columns)) or 'zero columns'}")
         return Marginal(tuple(held), tuple(self.columns[j].partition for j in held),
                         tuple(cells_of(self.columns[j], cells, 0.5 / cells, cells) for j in held))
 
@@ -227,7 +228,8 @@ class AdaptiveMechanism(Mechanism):
                              f"shares above 0 that sum to at most 1, not {told or 'empty'}")
         if any(isinstance(each.count, bool) or not (isinstance(each.count, int) and each.count >= 1)
                for each in choosing):
-            raise InputError(f"Select must choose a whole number of tables, at least 1; it is {', '.join(map(_told, choosing))}")
+            raise InputError("Select must choose a whole number of tables, at least 1; it is "
+                             f"{', '.join(map(_told, choosing))}")
         # Choices are pure: their epsilon is added to that of all noise.
         pure = sum(each.share for each in choosing)
         rest = Budget(budget.epsilon * (1.0 - pure), budget.delta) if pure else budget
