@@ -667,6 +667,13 @@ WRONG = [
     (2, (*RELEASE, "--schema", "forgotten.toml", "--ledger", "new.json"), "not among the categories"),
     (2, ("release", "one.csv", *RELEASE[2:], "--ledger", "new.json"), "at least 2 rows"),
     (2, ("sample", "data.csv"), "it is not a \"trigmech release\""),
+    (2, ("sample", "clinic.tm", "--rows", "1" + "0" * 20), f"equal to 1000000000000, not '1{'0' * 20}'; see 'trigmech "),
+    (2, ("sample", "clinic.tm", "--rows", "3", "--rows=none"), "not 'none'; see 'trigmech sample --help'"),
+    (2, ("sample", "clinic.tm", "--shares", "colour:red=1.5"), "with the values of the column, not 1.5"),
+    (2, ("compare", "clinic.tm", "clinic.tm"), "the release 'clinic.tm' is given twice"),
+    (2, ("schema", "init", "data.csv", "--out", "clinic.tm"), "'clinic.tm' is a release whose budget is spent"),
+    (2, ("release", "capitals.csv", *RELEASE[2:]), "(write 'age' with the same capital letters in both)"),
+    (2, ("schema", "init", "clinic.tm"), "'clinic.tm': it is a release, not a table"),
     (2, ("report", "clinic.tm", "--figures", "data.csv/figures"), "cannot make the folder"),
     (2, ("ledger", "create", "ledger.json", "--epsilon", "1"), "exists"),
     (2, ("ledger", "show", "absent.json"), "does not exist; make it once"),
@@ -687,6 +694,7 @@ def mistaken(clinic):
     for name, text in {
         "bare.csv": table_text(header=False), "swapped.toml": SCHEMA.replace("lower = 18", "lower = 180"),
         "empty.toml": SCHEMA.replace("18", '""'), "forgotten.toml": SCHEMA.replace('"red", ', ""),
+        "capitals.csv": table_text().replace("age", "Age"),
         "one.csv": "".join(table_text().splitlines(keepends=True)[:2]),
     }.items():
         (clinic / name).write_text(text)

@@ -26,7 +26,7 @@ from trigmech.cli.ending import end
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, table_to_describe, write_sample
 from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
-from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
+from trigmech.cli.options import MOST_ROWS, Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
 from trigmech.cli.parts import part_app
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
@@ -189,10 +189,10 @@ def schema_init(
     if str(out) == STANDARD:
         out = None
     check_outputs((out,), (data,))
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
     if out is not None and out.suffix.lower() != ".toml":
         keep_what_counts(out)
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
     text = schema_file.init(table_to_describe(data, not no_header, written))
     if out is not None:
         write_whole(out, text.encode())
@@ -256,7 +256,8 @@ app.command("compare")(compare)
 @app.command()
 def sample(
     saved: Saved,
-    rows: Annotated[int | None, typer.Option(min=1, help="Number of rows; default: as many as the table had.")] = None,
+    rows: Annotated[int | None, typer.Option(
+        min=1, max=MOST_ROWS, help="Number of rows; default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output; a new "
                                           "folder for --imputations.")] = "-",
     imputations: Annotated[int | None, typer.Option(

@@ -63,11 +63,12 @@ def _wrong_usage(error: Any) -> NoReturn:
 
 
 def _given(names: Any) -> str | None:
-    """Return the value that the command line has for an option of these names, as it was written."""
+    """Return the last value that the command line has for an option of these names, as it was written."""
+    found = None
     for word, following in zip(sys.argv, [*sys.argv[1:], None], strict=True):
         for name in names:
             if word == name:
-                return following
-            if name.startswith("--") and word.startswith(f"{name}="):
-                return word.removeprefix(f"{name}=")
-    return None
+                found = following
+            elif name.startswith("--") and word.startswith(f"{name}="):
+                found = word.removeprefix(f"{name}=")
+    return found

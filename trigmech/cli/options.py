@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trigmech.tables.parquet_files import ParquetFiles
     from trigmech.tables.reader import TableFile
 
+# The largest synthetic table: more rows than any disk holds.
+MOST_ROWS = 10**12
 Data = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .zst, .bz2), or - for CSV on standard "
                                           "input.")]
 TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .zst, .bz2), a quoted pattern of "
