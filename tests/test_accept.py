@@ -497,6 +497,19 @@ def test_a_release_that_is_not_accepted_ends_with_its_own_status(run, tmp_path):
     assert json.loads((tmp_path / "verdict.json").read_text()) == found
 
 
+def test_a_verdict_that_cannot_be_written_is_printed_and_told_to_be_paid(run, tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "secret")
+
+    monkeypatch.setattr("trigmech._files.write_whole", full)
+    status, out, err = run(*ASKED, "--ledger", "ledger.json", "--out", "verdict.json")
+    assert status == 8
+    assert out.startswith("ACCEPTED")
+    assert "cannot write 'verdict.json': No space left on device. The verdicts are printed above" in err
+    assert "secret" not in out + err
+    assert len(tm.LedgerFile.open(tmp_path / "ledger.json").entries) == 1
+
+
 def test_a_dry_run_needs_no_table_and_charges_nothing(run, tmp_path):
     before = (tmp_path / "ledger.json").read_bytes()
     (tmp_path / "data.csv").unlink()

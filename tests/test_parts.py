@@ -500,3 +500,29 @@ def test_three_files_are_released_by_the_command_line(tmp_path, monkeypatch):
     assert "cannot read" in call("release", tmp_path / "no.part", "--design", design, "--out", other, status=2)
     call("release", status=2)
     call("measure", tmp_path / "0.csv", "--design", design, "--out", "-", status=2)
+
+
+def test_a_release_of_parts_that_cannot_be_saved_is_paid_once(tmp_path, monkeypatch):
+    from trigmech.schema import toml
+
+    call, calls = partial(command, monkeypatch), []
+    monkeypatch.chdir(tmp_path)
+    toml.save("schema.toml", tm.Schema([tm.Column("x", 0, 1)]))
+    pd.DataFrame({"x": np.random.default_rng(0).random(300)}).to_csv("data.csv", index=False)
+    call("design", "--schema", "schema.toml", "--n", 300, "--epsilon", 1, "--smooth", "--out", "design.json")
+    call("measure", "data.csv", "--design", "design.json", "--out", "a.part")
+    release = ("release", "a.part", "--design", "design.json", "--out", "made.tm", "--ledger", "ledger.json")
+
+    def full(self, path):
+        calls.append(path)
+        raise OSError(28, "secret")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tm.Synthesis, "save", full)
+        said = call(*release, status=8)
+    assert "cannot write 'made.tm': No space left on device. The drawn values are in 'made.tm.rounds'" in said
+    assert (len(calls), "secret" in said) == (1, False)
+    paid = [entry.charge for entry in tm.LedgerFile.open("ledger.json").entries]
+    call(*release)
+    assert [entry.charge for entry in tm.LedgerFile.open("ledger.json").entries] == paid == tm.load(
+        "made.tm").ledger.charges

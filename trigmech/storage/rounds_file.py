@@ -232,8 +232,8 @@ class RoundsFile:
             raise InputError(f"its format is not {FORMAT!r}")
         for name, words in FACTS.items():
             if values[name] != self._facts[name]:
-                raise InputError(f"it is of another {words}. To continue the run, use the same one as before. To begin "
-                                 "a new run, remove this file; the charged budget stays spent")
+                raise InputError(f"it belongs to another {words}. To continue the run, use the same one as before. "
+                                 "To begin a new run, remove this file; the charged budget stays spent")
         if not re.fullmatch("[0-9a-f]{32}", values["seed"]):
             raise InputError("its seed is not of 32 hexadecimal digits")
         self.run, self.seed, self.resumed = values["run"], int(values["seed"], 16), True
