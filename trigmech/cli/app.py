@@ -26,7 +26,18 @@ from trigmech.cli.ending import end
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, table_to_describe, write_sample
 from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
-from trigmech.cli.options import MOST_ROWS, Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
+from trigmech.cli.options import (
+    Data,
+    Delta,
+    Epsilon,
+    Json,
+    Saved,
+    Written,
+    budget_of,
+    grouped,
+    tell,
+    writable_rows,
+)
 from trigmech.cli.parts import part_app
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
@@ -257,7 +268,7 @@ app.command("compare")(compare)
 def sample(
     saved: Saved,
     rows: Annotated[int | None, typer.Option(
-        min=1, max=MOST_ROWS, help="Number of rows; default: as many as the table had.")] = None,
+        min=1, callback=writable_rows, help="Number of rows; default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output; a new "
                                           "folder for --imputations.")] = "-",
     imputations: Annotated[int | None, typer.Option(

@@ -139,6 +139,13 @@ def for_target(target: str | None) -> tm.TableMechanism | None:
     return None if target is None else tm.TableMechanism(target=target)
 
 
+def writable_rows(rows: int | None) -> int | None:
+    """Return the number of rows, or raise an error of usage if no disk holds so many."""
+    if rows is not None and rows > MOST_ROWS:
+        raise typer.BadParameter(f"it must be at most {MOST_ROWS}, not {rows}")
+    return rows
+
+
 def budget_of(epsilon: float, delta: float) -> tm.Budget:
     """Return a budget, or raise an error of usage."""
     try:

@@ -26,7 +26,6 @@ from trigmech.cli.files import (
     write_sample,
 )
 from trigmech.cli.options import (
-    MOST_ROWS,
     Engine,
     Epsilon,
     Json,
@@ -38,6 +37,7 @@ from trigmech.cli.options import (
     for_target,
     grouped,
     tell,
+    writable_rows,
 )
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, PaidError, TrigmechError
@@ -67,7 +67,8 @@ class Asked:
     csv: Annotated[Path | None, typer.Option(
         help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None
     rows: Annotated[int | None, typer.Option(
-        min=1, max=MOST_ROWS, help="Rows of that table; default: as many as the data, or one for each person.")] = None
+        min=1, callback=writable_rows,
+        help="Rows of that table; default: as many as the data, or one for each person.")] = None
     ledger: Annotated[str | None, typer.Option(
         help="The data set's ledger: a file or postgresql://user@host/database?ledger=NAME. If it does not exist, it "
              "is made with this budget as its total.")] = None
