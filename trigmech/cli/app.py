@@ -217,11 +217,13 @@ def schema_init(
 def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
     written: Written,
-    against: Annotated[str | None, typer.Option(help="The private table: also does what `trigmech check` does, on "
-                                                     "standard error. NOT PRIVATE: do not publish the counts.")] = None,
+    against: Annotated[str | None, typer.Option(
+        help="The private table: the command then also does what `trigmech check` does, on standard error. NOT "
+             "PRIVATE: do not publish the counts.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List faults of a schema, with status 3; without faults, print its constraints and the precision of its columns.
+    """List the faults of a schema and end with status 3; without faults, print its constraints, the precision of its
+    columns, and warnings.
 
     With --against it also lists what `trigmech check` finds in a private table, for yourself alone.
 

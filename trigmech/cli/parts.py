@@ -117,7 +117,8 @@ def share(
 ) -> None:
     """Write the sums that a design asks for next, with this party's share of the noise added.
 
-    Only the sum of all shares has all the noise. Shares should be added ('part add') by somebody who does not release.
+    Only the sum of all shares has all the noise. A person who does not make the release should add the shares ('part
+    add').
 
     Example: `trigmech part share north.csv --design design.json --party 1 --parties 3 --out north.share`
     """
@@ -174,8 +175,8 @@ def release(
     parts: Parts,
     design: DesignFile,
     out: Annotated[Path, typer.Option(
-        help="Where the release is saved, such as clinic.tm; if the design has another round, it is written to "
-             "--next instead.")],
+        help="Where the release is saved, such as clinic.tm; if the design has another round, the design of that "
+             "round is written to --next instead.")],
     ledger: Annotated[str | None, typer.Option(
         help="The data set's ledger, a file or postgresql://...; if it does not exist, it is made with this "
              "budget as its total.")] = None,
