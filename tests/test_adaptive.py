@@ -242,8 +242,10 @@ def test_whatever_ask_does_after_the_charge_nothing_is_lost():
 
 @pytest.mark.parametrize(("rounds", "words"), [
     ((), "Measure and Select, with at least one Measure"), ((tm.Select(0.5),), "at least one Measure"),
-    ((tm.Measure(0.7), tm.Measure(0.4)), "sum to at most 1"), ((tm.Measure(0.0),), "above 0"),
-    ((tm.Measure(0.5), tm.Select(0.5, count=0)), "a whole number of tables"), ((0.5,), "Measure and Select")])
+    ((tm.Measure(0.7), tm.Measure(0.4)), "sum to at most 1"),
+    ((tm.Measure(0.0),), r"above 0 .*, not Measure\(share=0.0\)"),
+    ((tm.Measure(0.5), tm.Select(0.5, count=0)), r"a whole number of tables.*it is Select\(share=0.5, count=0\)"),
+    ((0.5,), "Measure and Select"), (tm.Measure(1.0), r"a tuple of Measure and Select, not Measure\(share=1.0\)")])
 def test_rounds_that_cannot_be_are_refused_before_the_charge(rounds, words):
     with pytest.raises(tm.InputError, match=words):
         tm.design(900, SCHEMA, BUDGETS[0], type("Own", (Strongest,), {"rounds": rounds})())
@@ -251,7 +253,9 @@ def test_rounds_that_cannot_be_are_refused_before_the_charge(rounds, words):
 
 @pytest.mark.parametrize(("asked", "words"), [
     (lambda so_far: [so_far.histogram("height")], "there is no column 'height'"),
-    (lambda so_far: [so_far.marginal("x", "x")], "all different"), (lambda so_far: ["x"], "must ask queries"),
+    (lambda so_far: [so_far.marginal("x", "x")], "all different, not 'x', 'x'"),
+    (lambda so_far: ["x"], "must ask queries"), (lambda so_far: so_far.histogram("x"), "must return a list of queries"),
+    (lambda so_far: None, "such as .so_far.histogram......, not None"),
     (lambda so_far: [type("Far", (Distance,), {"evaluate": lambda self, p: 2 * p[:, :1] + 2})(0, 1)],
      r"lie in \[-1, 1\]"),
     (lambda so_far: [type("All", (Distance,), {"evaluate": lambda self, p: p[:, :1] - p[:, :1].mean()})(0, 1)],

@@ -385,7 +385,7 @@ def test_a_file_of_imputations_is_made_once_and_answers_alike(run, tmp_path):
     assert status == 0
     assert [each["coefficient"] for each in found["coefficients"]] == ["Intercept", "age"]
     status, _, err = run(*asked, "--table")
-    assert status == 3
+    assert status == 2
     assert "are for the population" in err
 
 
@@ -419,11 +419,11 @@ def test_imputations_of_another_release_are_refused(run, made):
     replace(made.imputations(2), n=made.n + 1).save("others")
     made.imputations(2).save("table")
     status, _, err = run("ask", "clinic.tm", "select avg(pay) from release", "--imputations", "others")
-    assert status == 3
+    assert status == 2
     assert "were not made from this release" in err
     # A file of imputations is no release.
     status, _, err = run("ask", "others", "select avg(pay) from release", "--imputations", "table")
-    assert status == 3
+    assert status == 2
 
 
 def test_a_question_sees_the_columns_that_it_uses(made):
@@ -438,17 +438,17 @@ def test_a_question_sees_the_columns_that_it_uses(made):
 
 
 @pytest.mark.parametrize(("arguments", "status", "said"), [
-    (("ask", "clinic.tm", "select * from release"), 3, "columns, constants"),
-    (("ask", "clinic.tm", "select avg(age) from release", "--csv", "out.xyz"), 3, "out.xyz"),
-    (("ask", "clinic.tm", "select avg(age) from release", "--level", "2"), 3, "between 0 and 1"),
-    (("ask", "absent.tm", "select avg(age) from release"), 3, "absent.tm"),
+    (("ask", "clinic.tm", "select * from release"), 2, "columns, constants"),
+    (("ask", "clinic.tm", "select avg(age) from release", "--csv", "out.xyz"), 2, "out.xyz"),
+    (("ask", "clinic.tm", "select avg(age) from release", "--level", "2"), 2, "between 0 and 1"),
+    (("ask", "absent.tm", "select avg(age) from release"), 2, "absent.tm"),
     (("ask", "clinic.tm", "select avg(age) from release", "--imputations", "clinic.tm"), 2, "given twice"),
-    (("fit", "clinic.tm", "pay ~ __import__('os')"), 3, "a call of"),
-    (("fit", "clinic.tm", "pay ~ age", "--family", "x"), 3, "family must be"),
+    (("fit", "clinic.tm", "pay ~ __import__('os')"), 2, "a call of"),
+    (("fit", "clinic.tm", "pay ~ age", "--family", "x"), 2, "family must be"),
     (("sample", "clinic.tm", "--imputations", "3"), 2, "a folder"),
     (("sample", "clinic.tm", "--imputations", "3", "--out", "x", "--rows", "3"), 2, "needs a folder"),
-    (("sample", "clinic.tm", "--imputations", "3", "--out", "."), 3, "not an empty folder"),
-    (("sample", "clinic.tm", "--imputations", "3", "--out", "a/b"), 3, "no folder")])
+    (("sample", "clinic.tm", "--imputations", "3", "--out", "."), 2, "not an empty folder"),
+    (("sample", "clinic.tm", "--imputations", "3", "--out", "a/b"), 2, "no folder")])
 def test_wrong_commands_are_told_in_one_line_before_anything_is_made(run, tmp_path, arguments, status, said):
     found, _, err = run(*arguments)
     assert found == status

@@ -215,7 +215,7 @@ def test_exit_statuses_and_options_before_any_command_are_told():
     text = text_of(PAGES["cli.md"])
     table = text.partition("## How a command ends")[2].partition("## ")[0]
     assert [int(status) for status in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == [
-        0, 1, 2, 3, 4, 5, 6, 7, 129, 130, 143]
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 129, 130, 143]
     before = re.findall(r"`(--?[a-z]+)`", text.partition("Before any command |")[2].partition("###")[0])
     assert set(before) == {"--version", "--verbose", "-v"}
 

@@ -372,8 +372,8 @@ def test_the_command_line_takes_a_pattern_and_an_engine(pattern, tmp_path, monke
             ([pattern, "--workers", "0"], 2, "--workers"),
             ([pattern, "--scheduler", "tcp://a:1", "--workers", "2"], 2, "give either workers"),
             ([pattern, "--delimiter", ";"], 2, "do not apply to a pattern"),
-            ([pattern, "--scheduler", "tcp://a:1"], 3, "scheduler is the address of a cluster"),
-            ([pattern.replace("*", "x*")], 3, "no file matches the pattern")):
+            ([pattern, "--scheduler", "tcp://a:1"], 2, "scheduler is the address of a cluster"),
+            ([pattern.replace("*", "x*")], 2, "no file matches the pattern")):
         status, said = release(monkeypatch, capsys, *arguments, *common, "--force")
         assert (status, words in said.err.replace("\n", " ").replace("│ ", "")) == (expected, True), said.err
     assert tm.load(out).release.n == N

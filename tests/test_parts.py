@@ -432,7 +432,7 @@ def test_the_commands_on_parts_replace_nothing_but_their_own(tmp_path, monkeypat
     for words in (design, measure, share, ("add", "a.part", "--out"),
                   ("release", "a.part", "--design", "design.json", "--out", "new.tm", "--next")):
         for name in set(kept) - (ours if words[0] not in ("design", "release") else {"design.json", "shared.json"}):
-            said = call(*words, name, status=2 if name in words else 3)
+            said = call(*words, name, status=2)
             assert f"{name!r} exists and is no" in said or "given twice" in said
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
     # What is made again takes its own place.
@@ -449,9 +449,9 @@ def test_the_next_round_has_a_name_of_its_own_and_files_are_read_as_the_schema_f
     toml.save("other.toml", CUBE)
     table().to_csv("data.csv", index=False, sep=";", na_rep="n/a")
     call("design", "--schema", "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--out", "all.json")
-    assert "lacks the column" in call("measure", "data.csv", "--design", "all.json", "--out", "a.part", status=3)
+    assert "lacks the column" in call("measure", "data.csv", "--design", "all.json", "--out", "a.part", status=2)
     assert "is not the design's schema" in call("measure", "data.csv", "--design", "all.json", "--schema",
-                                                      "other.toml", "--out", "a.part", status=3)
+                                                      "other.toml", "--out", "a.part", status=2)
     design = "all.json"
     for following in ("all.round2.json", "all.round3.json", "all.round4.json", None):
         call("measure", "data.csv", "--design", design, "--schema", "schema.toml", "--out", "a.part")
@@ -491,12 +491,38 @@ def test_three_files_are_released_by_the_command_line(tmp_path, monkeypatch):
     shown = json.loads(call("show", *parts, "--json"))
     assert sum(part["persons"] for part in shown["parts"]) == N
     # Wrong input.
-    assert "exists" in call("release", *parts, "--design", design, "--out", out, status=3)
+    assert "exists" in call("release", *parts, "--design", design, "--out", out, status=2)
     other = tmp_path / "other.tm"
-    assert "added twice" in call("release", parts[0], parts[0], "--design", design, "--out", other, status=3)
-    assert "cannot read" in call("show", tmp_path / "ledger.json", status=3)
+    assert "added twice" in call("release", parts[0], parts[0], "--design", design, "--out", other, status=2)
+    assert "cannot read" in call("show", tmp_path / "ledger.json", status=2)
     assert "not a design" in call("measure", tmp_path / "0.csv", "--design", tmp_path / "ledger.json", "--out",
-                                  parts[0], status=3)
-    assert "cannot read" in call("release", tmp_path / "no.part", "--design", design, "--out", other, status=3)
+                                  parts[0], status=2)
+    assert "cannot read" in call("release", tmp_path / "no.part", "--design", design, "--out", other, status=2)
     call("release", status=2)
     call("measure", tmp_path / "0.csv", "--design", design, "--out", "-", status=2)
+
+
+def test_a_release_of_parts_that_cannot_be_saved_is_paid_once(tmp_path, monkeypatch):
+    from trigmech.schema import toml
+
+    call, calls = partial(command, monkeypatch), []
+    monkeypatch.chdir(tmp_path)
+    toml.save("schema.toml", tm.Schema([tm.Column("x", 0, 1)]))
+    pd.DataFrame({"x": np.random.default_rng(0).random(300)}).to_csv("data.csv", index=False)
+    call("design", "--schema", "schema.toml", "--n", 300, "--epsilon", 1, "--smooth", "--out", "design.json")
+    call("measure", "data.csv", "--design", "design.json", "--out", "a.part")
+    release = ("release", "a.part", "--design", "design.json", "--out", "made.tm", "--ledger", "ledger.json")
+
+    def full(self, path):
+        calls.append(path)
+        raise OSError(28, "secret")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tm.Synthesis, "save", full)
+        said = call(*release, status=8)
+    assert "cannot write 'made.tm': No space left on device. The drawn values are in 'made.tm.rounds'" in said
+    assert (len(calls), "secret" in said) == (1, False)
+    paid = [entry.charge for entry in tm.LedgerFile.open("ledger.json").entries]
+    call(*release)
+    assert [entry.charge for entry in tm.LedgerFile.open("ledger.json").entries] == paid == tm.load(
+        "made.tm").ledger.charges

@@ -167,6 +167,11 @@ def one(column):
 PLAIN = one(tm.Column("x", 0, 1))
 
 
+def kept(*constraints):
+    """A schema of two columns, one of which keeps missing values."""
+    return tm.Schema([tm.Column("x", 0, 1, missing="keep"), tm.Column("y", 0, 1)], constraints=constraints)
+
+
 @pytest.mark.parametrize(("n", "schema", "budget", "words"), [
     (1_000, PLAIN, tm.Budget(10.1, 1e-6), "epsilon = 10.1 is above 10"),
     (1_000, PLAIN, tm.Budget(10.000004, 1e-6), "epsilon = 10.0001 is above 10"),
@@ -182,6 +187,8 @@ PLAIN = one(tm.Column("x", 0, 1))
       for name, low, high in (("age", 0, 1), ("age_in_years", 120, 200), ("patientAge", -5, 5), ("hour", 30, 60))),
     *((1_000, one(tm.Column(name, low, high)), tm.Budget(1.0, 1e-6), "much wider than the range that such a name")
       for name, low, high in (("age", 0, 1_000), ("month", 0, 100))),
+    *((1_000, kept(text), tm.Budget(1.0, 1e-6), "missing, so synthetic rows have no missing values")
+      for text in ("x > 0.5", "y < x", "x > 0.5 and y < 0.5", "x != 0.5")),
 ])
 def test_what_is_worth_a_second_thought_is_warned_of(n, schema, budget, words):
     found = warnings_of(n, schema, budget)
@@ -192,6 +199,8 @@ def test_what_is_worth_a_second_thought_is_warned_of(n, schema, budget, words):
 @pytest.mark.parametrize(("n", "schema", "budget"), [
     (1_000, PLAIN, tm.Budget(10.0, 1e-6)), (50, PLAIN, tm.Budget(1.0)), (1_000, PLAIN, tm.Budget(1.0)),
     (1_000, SCHEMA, tm.Budget(1.0, 1e-6)), (100_000, EVERYTHING, tm.Budget(1.0, 1e-6)),
+    *((1_000, kept(text), tm.Budget(1.0, 1e-6)) for text in (
+        "x > 0.5 or x is missing", "not (x > 0.5)", "y > 0.5 implies x > 0.5", "y > 0.5", "x is not missing")),
     *((1_000, one(column), tm.Budget(1.0, 1e-6)) for column in (
         tm.Column("width", 0, 10), tm.Column("idle", 0, 1), tm.Column("paid", 0, 1, "binary"),
         tm.Column("number of rooms", 0, 20, "integer"), tm.Column("age", 18, 65), tm.Column("age", 0, 120),

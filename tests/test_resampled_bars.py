@@ -559,7 +559,7 @@ def test_what_is_no_statistic_is_refused():
     for level in (0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match="level"):
             made.error_bars(every()["means"], level)
-    with pytest.raises(InputError, match="as many numbers"):
+    with pytest.raises(InputError, match="the same number of values"):
         made.error_bars(lambda table: np.unique(table["age"]))
     with pytest.raises(InputError, match="finite"):
         made.error_bars(lambda table: np.nan)

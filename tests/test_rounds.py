@@ -327,16 +327,16 @@ def test_the_run_of_another_design_schema_table_or_ledger_is_refused_by_name(fol
     wider = tm.Schema([dataclasses.replace(SCHEMA.columns[0], upper=121), *SCHEMA.columns[1:]])
     assert tm.design(300, SCHEMA, BUDGET, OTHER).charges == tm.design(300, SCHEMA, BUDGET, FAST).charges
     for words, options in {
-        "of another design": {"budget": tm.Budget(19.0, 1e-6)}, "another design. To": {"mechanism": OTHER},
-        "of another schema": {"schema": wider}, "of another number of rows": {"data": table(301)},
-        "of another ledger file": {"ledger": folder / "other.json"}, "another ledger file": {"ledger": None},
+        "to another design": {"budget": tm.Budget(19.0, 1e-6)}, "another design. To": {"mechanism": OTHER},
+        "to another schema": {"schema": wider}, "to another number of rows": {"data": table(301)},
+        "to another ledger file": {"ledger": folder / "other.json"}, "another ledger file": {"ledger": None},
     }.items():
         with pytest.raises(InputError, match=words) as refused:
             run(folder, **options)
         assert repr(str(folder / "a.rounds")) in str(refused.value)
     with monkeypatch.context() as patch:
         patch.setattr(rounds_file, "version", lambda: "0.0.7")
-        with pytest.raises(InputError, match="of another version of trigmech"):
+        with pytest.raises(InputError, match="to another version of trigmech"):
             run(folder)
     assert (folder / "a.rounds").read_bytes() == content
     assert (len(drawn), len(entries(folder)), len(LedgerFile.open(folder / "other.json").entries)) == (1, 4, 0)
@@ -671,8 +671,8 @@ def test_a_command_that_was_killed_goes_on_when_it_is_given_again(call, folder, 
     assert not Path("new.tm").exists()
     # The command for another release does not touch it, nor does this one for another budget.
     status, told = call(*RELEASE[:5], "0.5", *RELEASE[6:])
-    assert (status, len(drawn)) == (3, 0)
-    assert f"'{folder}/new.tm.rounds': it is of another design" in told
+    assert (status, len(drawn)) == (2, 0)
+    assert f"'{folder}/new.tm.rounds': it belongs to another design" in told
     assert (folder / "new.tm.rounds").read_text().splitlines() == first
     status, told = call(*RELEASE)
     assert status == 0

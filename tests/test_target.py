@@ -118,7 +118,7 @@ def test_the_command_refuses_a_wrong_target_and_charges_nothing(run, tmp_path): 
     command = "release data.csv --schema schema.toml --epsilon 1 --delta 1e-4 --out new.tm --ledger book.json"
     for more in ("", " --dry-run"):
         status, _, said = run(*f"{command} --target label{more}".split())
-        assert status == 3
+        assert status == 2
         assert "the target, 'label', must be one of the columns age, income, colour, joined" in said
     assert not tm.LedgerFile.exists("book.json") or not tm.LedgerFile.open("book.json").entries
     assert not (tmp_path / "new.tm").exists()

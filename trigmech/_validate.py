@@ -24,8 +24,14 @@ RULES = {bool: "true or false", int: "an integer", Real: "a finite number", floa
 
 def lacks(wanted: Iterable[str], held: Collection[str]) -> str:
     """Return the rule that a table breaks if it lacks columns of a schema, or "" if it has them all."""
-    absent = ", ".join(repr(name) for name in wanted if name not in held)
-    return f"lacks the column(s) {absent} that the schema names" if absent else ""
+    absent = [name for name in wanted if name not in held]
+    if not absent:
+        return ""
+    there = {name.casefold() for name in held if isinstance(name, str)}
+    # They are the schema's names, which are public; the first row of a file may be a record.
+    capitals = ", ".join(repr(name) for name in absent if name.casefold() in there)
+    return (f"lacks the column(s) {', '.join(map(repr, absent))} that the schema names" + (
+        f" (write {capitals} with the same capital letters in both)" if capitals else ""))
 
 
 def numbers(name: str, values: Any, *shape: int | str) -> NDArray:

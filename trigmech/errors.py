@@ -37,6 +37,10 @@ class UncertainChargeError(InputError):
     """The connection to a ledger's server broke. Nobody knows whether the charge was written: count it as spent."""
 
 
+class PaidError(InputError):
+    """The budget is spent, but an output could not be written; the message says what was saved, and where."""
+
+
 class MissingLibraryError(TrigmechError, ImportError):
     """A required library is missing; an extra of this package installs it."""
 

@@ -79,7 +79,8 @@ class Criterion:
             wanted = {0: "no columns", 1: "the name of one column", 2: "the names of two columns"}[least]
             raise InputError(f"{self.measure!r} needs {wanted}, not {len(self.columns)}")
         if self.measure == "mean two-way" and len(self.columns) == 1:
-            raise InputError("'mean two-way' needs two columns or more, not 1; without columns, it compares all")
+            raise InputError("'mean two-way' needs two columns or more, not 1; to compare all pairs, leave the option "
+                             "columns out")
         if self.bins is None:
             object.__setattr__(self, "bins", BINS.get(self.measure))
         elif self.measure == "broken rules":

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import trigmech as tm
-from trigmech.cli.files import check_outputs, file_of, keep_what_counts
+from trigmech.cli.files import check_outputs, file_of, keep_what_counts, paid_for
 from trigmech.cli.options import Epsilon, Json, Saved, Written, budget_of, files_given, grouped, tell
 from trigmech.cli.progress import progress_bar
 
@@ -69,6 +69,6 @@ def accept(
     facts = {"release": str(saved), **found.to_dict()}
     tell(facts, found, as_json)
     if out is not None:
-        # They are printed already, so they are not lost if this fails.
-        write_whole(out, (json.dumps(facts, indent=1) + "\n").encode())
+        with paid_for(out, "The verdicts are printed above, and the budget of the test is spent"):
+            write_whole(out, (json.dumps(facts, indent=1) + "\n").encode())
     raise typer.Exit(0 if found.accepted else NOT_ACCEPTED)

@@ -16,20 +16,32 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 import trigmech as tm
-from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
+from trigmech._memory import IMPORT, NEEDED, check_memory
 from trigmech.cli.accept import accept
 from trigmech.cli.answers import ask, fit
 from trigmech.cli.check import PRIVATE, check, found_in
 from trigmech.cli.copies import NOT_VALID, write_copies
 from trigmech.cli.decision import Limits, advise, check_page, compare, limits_of
+from trigmech.cli.ending import end
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, table_to_describe, write_sample
 from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
-from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
+from trigmech.cli.options import (
+    Data,
+    Delta,
+    Epsilon,
+    Json,
+    Saved,
+    Written,
+    budget_of,
+    grouped,
+    tell,
+    writable_rows,
+)
 from trigmech.cli.parts import part_app
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
-from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+from trigmech.errors import InputError
 
 # Signals that end a program: a closed terminal, and a request to stop.
 ENDING = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
@@ -70,17 +82,16 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "schema.toml`,\n\n"
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
-    "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
-    "failed, 6 released with --strict but the points miss the released values, 7 not accepted, 130 interrupted (129 "
-    "and 143 by a signal)."))
+    "Exit status: 0 done, 1 a fault of the program or the system, 2 refused (wrong usage or wrong input; nothing was "
+    "charged), 3 a check found a problem, 4 over the budget, 5 the solver failed, 6 released with --strict but the "
+    "points miss the released values, 7 not accepted, 8 charged but an output is missing, 130 interrupted (129 and "
+    "143 by a signal)."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 app.add_typer(schema_app, name="schema")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(part_app, name="part")
 
-# Set to anything, this shows unexpected errors in full.
-DEBUG = "TRIGMECH_DEBUG"
 HowToRead = Annotated[Path | None, typer.Option(help="A schema file that says how to read that table; the release "
                                                      "knows the columns.")]
 # Values that can be read and do not fit: counts under names that `schema check --json` has had from the beginning.
@@ -189,10 +200,10 @@ def schema_init(
     if str(out) == STANDARD:
         out = None
     check_outputs((out,), (data,))
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
     if out is not None and out.suffix.lower() != ".toml":
         keep_what_counts(out)
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
     text = schema_file.init(table_to_describe(data, not no_header, written))
     if out is not None:
         write_whole(out, text.encode())
@@ -206,31 +217,36 @@ def schema_init(
 def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
     written: Written,
-    against: Annotated[str | None, typer.Option(help="The private table: also does what `trigmech check` does, on "
-                                                     "standard error. NOT PRIVATE: do not publish the counts.")] = None,
+    against: Annotated[str | None, typer.Option(
+        help="The private table: the command then also does what `trigmech check` does, on standard error. NOT "
+             "PRIVATE: do not publish the counts.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List faults of a schema, with status 3; without faults, print its constraints and the precision of its columns.
+    """List the faults of a schema and end with status 3; without faults, print its constraints, the precision of its
+    columns, and warnings.
 
     With --against it also lists what `trigmech check` finds in a private table, for yourself alone.
 
     Example: `trigmech schema check schema.toml`
     """
     from trigmech.schema import toml as schema_file
+    from trigmech.schema.satisfiability import without_missing
     from trigmech.schema.words import how_fine
 
     problems = schema_file.check(schema)
     loaded = None if problems else schema_file.load(schema)
     constraints = [] if loaded is None else [each.text for each in loaded.schema.constraints]
     fine = [] if loaded is None else how_fine(loaded.schema.columns)
+    odd = [] if loaded is None else without_missing(
+        loaded.schema.constraints, {column.name: column for column in loaded.schema.columns})
     derived = [] if loaded is None else [f"{each.name} = {each.formula}" for each in loaded.schema.derived]
     said = [*(problems or [f"{schema} is complete"]), *fine, *(f"derived: {text}" for text in derived),
-            *(f"constraint: {text}" for text in constraints)]
+            *(f"constraint: {text}" for text in constraints), *(f"warning: {text}" for text in odd)]
     if against is None and not problems:
         said.append(f"next: trigmech check DATA --schema {schema}   (for you alone: all that a release would refuse or "
                     "clip)")
     facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "derived": derived,
-                             "how_fine": fine}
+                             "how_fine": fine, "warnings": odd}
     refused = bool(problems)
     if against is not None and loaded is not None:
         found = found_in(against, loaded, written)
@@ -253,7 +269,8 @@ app.command("compare")(compare)
 @app.command()
 def sample(
     saved: Saved,
-    rows: Annotated[int | None, typer.Option(min=1, help="Number of rows; default: as many as the table had.")] = None,
+    rows: Annotated[int | None, typer.Option(
+        min=1, callback=writable_rows, help="Number of rows; default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output; a new "
                                           "folder for --imputations.")] = "-",
     imputations: Annotated[int | None, typer.Option(
@@ -369,26 +386,5 @@ def report(
 
 
 def main() -> None:
-    """Run the command line; an error of this package ends it with one line and the status of its kind."""
-    try:
-        app(prog_name="trigmech")
-    except TrigmechError as error:
-        typer.echo(f"trigmech: {error}", err=True)
-        sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # A panic of polars is not an Exception.
-        if os.environ.get(DEBUG):
-            raise
-        little = shortage(error)
-        if little is not None:
-            typer.echo(f"trigmech: {little}", err=True)
-            sys.exit(1)
-        if isinstance(error, OSError) and error.errno:
-            # Such as a full disk. The system's words for an error number quote nothing.
-            typer.echo(f"trigmech: {os.strerror(error.errno)}", err=True)
-            sys.exit(3)
-        # A library's message may quote the table, so it is not shown unasked.
-        typer.echo(f"trigmech: an unexpected {type(error).__name__}; its message is hidden because it might quote the "
-                   f"table. This is a fault of the program. {DEBUG}=1 shows the message and its origin.", err=True)
-        sys.exit(1)
+    """Run the command line."""
+    end(lambda: app(prog_name="trigmech", standalone_mode=False))

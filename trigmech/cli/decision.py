@@ -99,7 +99,8 @@ def _named(saved: list[Path]) -> list[str]:
     names = [path.stem for path in saved]
     names = names if len(set(names)) == len(names) else [str(path) for path in saved]
     if len(set(names)) < len(names):
-        raise typer.BadParameter("a release is given twice")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise typer.BadParameter(f"the release {twice!r} is given twice")
     return names
 
 

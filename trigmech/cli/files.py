@@ -15,7 +15,7 @@ import typer
 import trigmech as tm
 from trigmech._files import check_writable
 from trigmech.cli.options import Written
-from trigmech.errors import InputError, TrigmechError
+from trigmech.errors import InputError, PaidError, TrigmechError
 from trigmech.privacy.ledger_server import Server, is_address
 
 if TYPE_CHECKING:
@@ -124,6 +124,27 @@ def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> 
         if kept:
             typer.echo(f"the ledger {path} did not exist; it was made with {budget} as the data set's total budget",
                        err=True)
+
+
+@contextmanager
+def paid_for(path: Path, kept: str) -> Iterator[None]:
+    """Write an output after the charge: if this fails, raise a PaidError, which says what is ``kept``."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (TrigmechError, OSError, MemoryError) as problem:
+        raise PaidError(f"{unwritten(problem, path)}. {kept}") from None
+
+
+def unwritten(problem: BaseException, path: Path) -> str:
+    """Return why a file was not written."""
+    if isinstance(problem, TrigmechError):
+        return str(problem)
+    # The system's words for a number quote nothing.
+    why = (os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno
+           else "not enough memory" if isinstance(problem, MemoryError) else "the system failed")
+    return f"cannot write {str(path)!r}: {why}"
 
 
 def table_against(made: tm.Synthesis, data: str, schema: Path | None, written: Written) -> Any:

@@ -48,7 +48,7 @@ def show(file: File, as_json: Json = False) -> None:
 
 @ledger_app.command("verify")
 def verify(file: File, as_json: Json = False) -> None:
-    """Recompute every total, and check whether entries were changed, moved or lost; then the status is 3.
+    """Recompute every total, and check whether entries were changed, moved or lost; the status is 3 if they were.
 
     Example: `trigmech ledger verify ledger.json`
     """

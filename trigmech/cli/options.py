@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trigmech.tables.parquet_files import ParquetFiles
     from trigmech.tables.reader import TableFile
 
+# The largest synthetic table: more rows than any disk holds.
+MOST_ROWS = 10**12
 Data = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .zst, .bz2), or - for CSV on standard "
                                           "input.")]
 TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .zst, .bz2), a quoted pattern of "
@@ -135,6 +137,13 @@ def tell(facts: dict[str, Any] | Callable[[], dict[str, Any]], text: object, as_
 def for_target(target: str | None) -> tm.TableMechanism | None:
     """Return the mechanism for a target column; None, which is the default, without one."""
     return None if target is None else tm.TableMechanism(target=target)
+
+
+def writable_rows(rows: int | None) -> int | None:
+    """Return the number of rows, or raise an error of usage if no disk holds so many."""
+    if rows is not None and rows > MOST_ROWS:
+        raise typer.BadParameter(f"it must be at most {MOST_ROWS}, not {rows}")
+    return rows
 
 
 def budget_of(epsilon: float, delta: float) -> tm.Budget:

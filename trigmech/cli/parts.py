@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import trigmech as tm
-from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run
+from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run, paid_for
 from trigmech.cli.options import (
     Data,
     Engine,
@@ -117,7 +117,8 @@ def share(
 ) -> None:
     """Write the sums that a design asks for next, with this party's share of the noise added.
 
-    Only the sum of all shares has all the noise. Shares should be added ('part add') by somebody who does not release.
+    Only the sum of all shares has all the noise. A person who does not make the release should add the shares ('part
+    add').
 
     Example: `trigmech part share north.csv --design design.json --party 1 --parties 3 --out north.share`
     """
@@ -174,8 +175,8 @@ def release(
     parts: Parts,
     design: DesignFile,
     out: Annotated[Path, typer.Option(
-        help="Where the release is saved, such as clinic.tm; if the design has another round, it is written to "
-             "--next instead.")],
+        help="Where the release is saved, such as clinic.tm; if the design has another round, the design of that "
+             "round is written to --next instead.")],
     ledger: Annotated[str | None, typer.Option(
         help="The data set's ledger, a file or postgresql://...; if it does not exist, it is made with this "
              "budget as its total.")] = None,
@@ -206,14 +207,17 @@ def release(
     with ledger_of_run(ledger, asked.budget, 0.0) as book:
         released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
                     tm.release_parts(found, asked, ledger=book, rounds=rounds))
+    again = f"The drawn values are in {str(rounds)!r}: run the same command again; nothing is charged twice"
     if isinstance(released, tm.Design):
-        design_file.save(following, released)
+        with paid_for(following, again):
+            design_file.save(following, released)
         tell({"design": str(following), "done": False, "rounds": str(rounds)},
              f"the design of the next round is {following}: measure each part with it, and release again with the same "
              f"--out; keep {rounds}", as_json)
         return
     made = reconstruct(released)
-    made.save(out)
+    with paid_for(out, again):
+        made.save(out)
     rounds.resolve().unlink(missing_ok=True)
     tell({"release": str(out), "done": True, "n": made.n, "ledger": made.ledger.to_dict(),
           "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)

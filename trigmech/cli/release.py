@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import trigmech as tm
-from trigmech.cli.files import STANDARD, Sampled, check_outputs, file_of, keep_what_counts, ledger_of_run, write_sample
+from trigmech.cli.files import (
+    STANDARD,
+    Sampled,
+    check_outputs,
+    file_of,
+    keep_what_counts,
+    ledger_of_run,
+    paid_for,
+    unwritten,
+    write_sample,
+)
 from trigmech.cli.options import (
     Engine,
     Epsilon,
@@ -27,9 +37,10 @@ from trigmech.cli.options import (
     for_target,
     grouped,
     tell,
+    writable_rows,
 )
 from trigmech.cli.progress import progress_bar
-from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
+from trigmech.errors import BudgetError, FitWarning, InputError, PaidError, TrigmechError
 from trigmech.inspection.findings import FEWEST
 from trigmech.privacy.budget import BOUNDS_SHARE
 
@@ -56,7 +67,8 @@ class Asked:
     csv: Annotated[Path | None, typer.Option(
         help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None
     rows: Annotated[int | None, typer.Option(
-        min=1, help="Rows of that table; default: as many as the data, or one for each person.")] = None
+        min=1, callback=writable_rows,
+        help="Rows of that table; default: as many as the data, or one for each person.")] = None
     ledger: Annotated[str | None, typer.Option(
         help="The data set's ledger: a file or postgresql://user@host/database?ledger=NAME. If it does not exist, it "
              "is made with this budget as its total.")] = None
@@ -222,44 +234,31 @@ def _tell_preview(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Sche
 def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
     """Save a release where it was asked for, or else, because it is paid for, in the folder for temporary files.
 
-    In the second case an InputError says where it is, or that it is lost; the ledger records where it is, if it can
+    In the second case a PaidError says where it is, or that it is lost; the ledger records where it is, if it can
     still be written.
     """
     try:
         made.save(out)
         return
     except (TrigmechError, OSError, MemoryError) as problem:
-        reason = _reason(problem, out)
+        reason = unwritten(problem, out)
     try:
         beside = Path(tempfile.mkdtemp(prefix="trigmech-")) / "release.tm"
         made.save(beside)
     except (TrigmechError, OSError, MemoryError):
-        raise InputError(f"{reason}; the release could also not be saved in the folder for temporary files, so it is "
-                         "lost, and its charges stay spent") from None
+        raise PaidError(f"{reason}; the release could also not be saved in the folder for temporary files, so it is "
+                        "lost, and its charges stay spent") from None
     if book is not None and made.ledger.run is not None:
         with suppress(TrigmechError, OSError, ValueError):
             book.note_kept(made.ledger.run, beside)
-    raise InputError(f"{reason}. The release, whose budget is spent, was saved as {str(beside)!r} instead: copy it to "
-                     "a safe place")
+    raise PaidError(f"{reason}. The release, whose budget is spent, was saved as {str(beside)!r} instead: copy it to "
+                    "a safe place")
 
 
 def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> Sampled:
-    try:
+    with paid_for(csv, f"The release itself is saved as {str(out)!r}; `trigmech sample` makes a table from it at no "
+                       "further cost"):
         return write_sample(made, csv, rows)
-    except BrokenPipeError:
-        raise
-    except (TrigmechError, OSError, MemoryError) as problem:
-        raise InputError(f"{_reason(problem, csv)}. The release itself is saved as {str(out)!r}; `trigmech sample` "
-                         "makes a table from it at no further cost") from None
-
-
-def _reason(problem: BaseException, path: Path) -> str:
-    if isinstance(problem, TrigmechError):
-        return str(problem)
-    # The system's words for a number quote nothing.
-    why = (os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno
-           else "not enough memory" if isinstance(problem, MemoryError) else "the system failed")
-    return f"cannot write {str(path)!r}: {why}"
 
 
 def _tell(made: tm.Synthesis, asked: Asked, count: Sampled | None, said: list[str], as_json: bool) -> None:

@@ -102,5 +102,5 @@ def _answers(answer: Callable[[Array], ArrayLike], points: Array, shape: tuple[i
     values = np.asarray(answer(points))
     values = finite("the statistic's result", values, *values.shape).astype(np.float64)
     if shape is not None and values.shape != shape:
-        raise InputError("the statistic must return as many numbers for one table as for another")
+        raise InputError("the statistic must return the same number of values for every table")
     return values

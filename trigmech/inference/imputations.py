@@ -175,7 +175,7 @@ class Imputations:
         whole = [_answers(statistic, self.columns(i)) for i in range(len(self))]
         halves = [[_answers(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
         if any(each.shape != whole[0].shape for each in whole):
-            raise InputError("the statistic must return as many numbers for one table as for another")
+            raise InputError("the statistic must return the same number of values for every table")
         again = [[_answers(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
                  for k in range(len(self.rehearsed))]
         return self.combined(np.array(whole), np.array(halves), level, again)
@@ -221,5 +221,5 @@ def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],
     values = np.asarray(statistic(table))
     values = finite("the statistic's result", values, *values.shape).astype(np.float64)
     if shape is not None and values.shape != shape:
-        raise InputError("the statistic must return as many numbers for one table as for another")
+        raise InputError("the statistic must return the same number of values for every table")
     return values

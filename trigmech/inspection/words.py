@@ -36,7 +36,8 @@ KINDS: dict[str, Fault] = {
                          "write the minutes after midnight, in a column of integers from 0 to 1439, or date and time "
                          "in one cell"),
     "form": Fault("refused", "date", "dates", "in another form than the expected one",
-                  "state the form, such as --date-format %d.%m.%Y; a column with dates in two forms must be rewritten"),
+                  "state the form below [file] in the schema file, such as date_format = \"%d.%m.%Y\"; if a column has "
+                  "dates in two forms, first write all of them in one"),
     "no such date": Fault("refused", "date", "dates", "that do not exist in the calendar, or with an impossible time",
                           "correct the dates, or empty the cells"),
     "type": Fault("refused", "value", "values", "of a type that does not suit the kind",
@@ -60,7 +61,8 @@ KINDS: dict[str, Fault] = {
     "outside": Fault("clipped", "value", "values", "outside the bounds, which count as the nearer bound",
                      "look for wrong values; if they are right, check the bounds, from knowledge of the subject"),
     "other": Fault("clipped", "value", "values", "not among the categories, which count as other",
-                   "nothing, if these values should be other"),
+                   "nothing, if these values should be other; otherwise complete the list from knowledge of the "
+                   "subject, or write the values as the list does (capital letters count)"),
     "finer": Fault("clipped", "time", "times", "finer than the resolution, which is cut off",
                    "nothing, if this resolution is intended; else set the option resolution"),
     # Declarations that do not hold

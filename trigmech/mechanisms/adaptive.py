@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -135,7 +135,8 @@ class SoFar:
         """
         held = sorted({self._place(column) for column in columns})
         if len(held) != len(columns) or not held:
-            raise InputError(f"a table must have one or more columns, all different, not {shown(columns)}")
+            raise InputError("a table must have one or more columns, all different, not "
+                             f"{', '.join(map(shown, columns)) or 'zero columns'}")
         return Marginal(tuple(held), tuple(self.columns[j].partition for j in held),
                         tuple(cells_of(self.columns[j], cells, 0.5 / cells, cells) for j in held))
 
@@ -215,16 +216,20 @@ class AdaptiveMechanism(Mechanism):
     def plan(self, facts: PublicFacts) -> Design:
         """Return the charges of all rounds; raise an InputError if the first round cannot be asked."""
         check_points(self.most_points(facts.n, facts.domain.d), facts.domain.d)
+        if not isinstance(self.rounds, tuple | list):
+            raise InputError(f"a mechanism's rounds must be a tuple of Measure and Select, not {_told(self.rounds)}")
         rounds, budget = tuple(self.rounds), facts.budget
         shares = [each.share for each in rounds if isinstance(each, Measure | Select)]
         choosing = [each for each in rounds if isinstance(each, Select)]
         if not rounds or len(shares) < len(rounds) or len(choosing) == len(rounds) or not all(
                 is_number(share) and share > 0.0 for share in shares) or sum(shares) > 1.0 + 1e-12:
+            told = ", ".join(map(_told, rounds))
             raise InputError("a mechanism's rounds must be Measure and Select, with at least one Measure and with "
-                             f"shares above 0 that sum to at most 1, not {shown(rounds)}")
+                             f"shares above 0 that sum to at most 1, not {told or 'empty'}")
         if any(isinstance(each.count, bool) or not (isinstance(each.count, int) and each.count >= 1)
                for each in choosing):
-            raise InputError(f"Select must choose a whole number of tables, at least 1, not {shown(choosing)}")
+            raise InputError("Select must choose a whole number of tables, at least 1; it is "
+                             f"{', '.join(map(_told, choosing))}")
         # Choices are pure: their epsilon is added to that of all noise.
         pure = sum(each.share for each in choosing)
         rest = Budget(budget.epsilon * (1.0 - pure), budget.delta) if pure else budget
@@ -297,7 +302,11 @@ class AdaptiveMechanism(Mechanism):
 
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
         """Return the questions of a round, with weights by which its vector moves by at most 1/n."""
-        asked = [each if isinstance(each, Measurement) else Measurement(each) for each in self.ask(so_far)]
+        found = self.ask(so_far)
+        if not isinstance(found, Iterable):
+            raise InputError("ask must return a list of queries, such as [so_far.histogram(...)], not "
+                             f"{shown(found)}")
+        asked = [each if isinstance(each, Measurement) else Measurement(each) for each in found]
         for each in asked:
             if not isinstance(each.query, Query):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
@@ -310,6 +319,10 @@ class AdaptiveMechanism(Mechanism):
         norm = Regime.of(so_far.facts.budget).norm
         even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
         return scaled(even, norm, so_far.facts.n)
+
+
+def _told(each: object) -> str:
+    return repr(each) if isinstance(each, Measure | Select) else shown(each)
 
 
 def check_query_of_own(query: Query, domain: Domain) -> None:

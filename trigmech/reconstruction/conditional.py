@@ -64,8 +64,9 @@ def _strata(schema: Schema, fitted: Distribution, size: int, rng: np.random.Gene
         numbers = list(wanted.values()) if isinstance(wanted, Mapping) else []
         if not (numbers and all(isinstance(share, Real) and 0.0 <= share <= 1.0 for share in numbers)
                 and math.isclose(math.fsum(numbers), 1.0, abs_tol=1e-9)):
-            raise InputError(f"the shares of {name!r} must be a dictionary of numbers from 0 to 1 with the sum 1, one "
-                             f"for each value, not {shown(wanted)}")
+            told = ", ".join(map(shown, wanted.values())) if isinstance(wanted, Mapping) else shown(wanted)
+            raise InputError(f"the shares of {name!r} must be numbers from 0 to 1 with the sum 1, in a dictionary with "
+                             f"the values of the column, not {told or 'an empty dictionary'}")
         if name in given:
             raise InputError(f"column {name!r} appears in both given and shares; use one")
     matched = [np.array([_matched(schema, {name: value}, fitted.points) for value in wanted])

@@ -16,6 +16,7 @@ from trigmech.queries.one_way import Histogram
 from trigmech.report.account import account_of
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column
+from trigmech.schema.satisfiability import without_missing
 from trigmech.schema.schema import Schema
 from trigmech.schema.values import text_of
 
@@ -59,8 +60,8 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     -------
     list of str
         Warnings of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
-        identifiers, and bounds that are unusual for a column's name. Whether bounds clip depends on the table: see
-        :func:`clipping_of`.
+        identifiers, bounds that are unusual for a column's name, and constraints that rule out missing values.
+        Whether bounds clip depends on the table: see :func:`clipping_of`.
     """
     found = []
     if budget.epsilon > MOST_EPSILON:
@@ -75,7 +76,7 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
         found += _forgotten_delta(n, schema.d, budget)
     for column in schema.columns:
         found += _like_an_identifier(column, n) + _unusual_bounds(column)
-    return found
+    return found + without_missing(schema.constraints, {column.name: column for column in schema.columns})
 
 
 def coarseness_of(design: Design, schema: Schema) -> list[str]:

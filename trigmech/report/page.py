@@ -72,7 +72,8 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     """
     check_integers(0, seed=seed)
     if held_out is not None and against is None:
-        raise InputError("rows of other people are compared with rows of the table; give the table too")
+        raise InputError("held_out needs the private table to compare with; give the table too (on the "
+                         "command line --against)")
     need("report", "a report")
     path = Path(path)
     if against is not None and PRIVATE_MARK not in path.name.lower():

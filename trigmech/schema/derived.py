@@ -74,7 +74,8 @@ class Derived:
                              f"{shown(given)}")
         strange = [name for name in given if name not in wanted]
         if strange:
-            raise InputError(f"derived column {self.name!r}: the formula does not look up {strange[0]!r} in tables")
+            raise InputError(f"derived column {self.name!r}: the option tables has {strange[0]!r}, but the "
+                             f"formula does not look up {strange[0]!r}")
         object.__setattr__(self, "tables", tuple(
             held if isinstance(held := given.get(name), Lookup) else
             read_lookup(name) if held is None else Lookup(name, held) for name in wanted))
@@ -208,8 +209,8 @@ def _order(names: list[str], derived: Iterable[Derived]) -> tuple[str, ...]:
     while waiting:
         placed = [each for each in waiting if each.after in order]
         if not placed:
-            raise InputError(f"derived column {waiting[0].name!r}: after names {waiting[0].after!r}, but no column of "
-                             "this name can stand before it")
+            raise InputError(f"derived column {waiting[0].name!r}: the option after names {waiting[0].after!r}, "
+                             "but no column of this name can stand before it")
         for each in reversed(placed):
             order.insert(order.index(str(each.after)) + 1, each.name)
         waiting = [each for each in waiting if each not in placed]

@@ -48,6 +48,24 @@ def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, C
                          f"{listed}")
 
 
+def without_missing(constraints: Sequence[Constraint], columns: Mapping[str, Column]) -> list[str]:
+    """Return a sentence for each constraint that no row with a missing value in a column keeps, if the column has
+    ``missing="keep"``: a comparison with a missing value is false, and this is easily forgotten.
+
+    A constraint that asks whether the column's value is missing was written with the missing values in mind.
+    """
+    positions, _ = representatives(constraints, columns)
+    found = []
+    for each in constraints:
+        kept = allowed(each, positions)
+        meant = {condition.column for condition in each.rule.conditions() if condition.operator in MISSING}
+        found += [f"the constraint {each.text!r} is false where {name!r} is missing, so synthetic rows have no missing "
+                  "values there; if true rows have some, allow them in the constraint: \"or ... is missing\""
+                  for axis, name in enumerate(each.columns) if name not in meant
+                  and columns[name].missing == "keep" and not kept.take(-1, axis).any()]
+    return found
+
+
 def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Column],
                     grid: Matrix | None = None) -> tuple[dict[str, Values], dict[str, Matrix]]:
     """Return few values of each column, among which there is a row that satisfies the constraints if any row does.

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 
 from trigmech._files import check_writable, keep_name
 from trigmech._validate import fields, finite, of_kind
-from trigmech.errors import InputError
+from trigmech.errors import InputError, PaidError
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger_lock import check_links, new_attempt, new_run, resolved, version
 
@@ -147,9 +147,9 @@ class RoundsFile:
             try:
                 self.remove()
             except OSError as problem:
-                raise InputError(f"a draw cannot be written to {str(self.path)!r}, and the file cannot be emptied "
-                                 f"({problem.strerror}), so the draw is not used; run again when the file can be "
-                                 "written: nothing is charged twice") from None
+                raise PaidError(f"a draw cannot be written to {str(self.path)!r}, and the file cannot be emptied "
+                                f"({problem.strerror}), so the draw is not used; run again when the file can be "
+                                "written: nothing is charged twice") from None
             logger.warning("a draw could not be written to the rounds file, which was removed: if this run is "
                            "interrupted, its charges are lost")
 
@@ -232,8 +232,8 @@ class RoundsFile:
             raise InputError(f"its format is not {FORMAT!r}")
         for name, words in FACTS.items():
             if values[name] != self._facts[name]:
-                raise InputError(f"it is of another {words}. To continue the run, use the same one as before. To begin "
-                                 "a new run, remove this file; the charged budget stays spent")
+                raise InputError(f"it belongs to another {words}. To continue the run, use the same one as before. "
+                                 "To begin a new run, remove this file; the charged budget stays spent")
         if not re.fullmatch("[0-9a-f]{32}", values["seed"]):
             raise InputError("its seed is not of 32 hexadecimal digits")
         self.run, self.seed, self.resumed = values["run"], int(values["seed"], 16), True

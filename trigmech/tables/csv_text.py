@@ -11,7 +11,7 @@ from typing import Any
 from trigmech.errors import InputError
 from trigmech.tables.column_types import ColumnOfFile
 from trigmech.tables.csv_cells import floats_of, times_of, trimmed, with_points
-from trigmech.tables.writer import SEPARATORS, WORKBOOK, give
+from trigmech.tables.writer import A_RELEASE, SEPARATORS, WORKBOOK, give
 
 # Bytes of CSV that are parsed together, at least and for each column; no row may be longer. The reader holds about 32
 # blocks at once.
@@ -57,7 +57,7 @@ class CsvText:
         """Return the names of the columns: those of the first row, or column1 and so on if there is no header."""
         start = self._stream().read(4096)
         if start.startswith(ARCHIVES):
-            raise self._error(WORKBOOK)
+            raise self._error(A_RELEASE if start[30:43] == b"manifest.json" else WORKBOOK)
         text = codecs.getincrementaldecoder(self._encoding)().decode(start)
         # Text with two bytes per character shows zeros if it is read with one byte per character.
         if "\0" in text:

@@ -27,6 +27,7 @@ PARQUET = (".parquet", ".pq")
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", "": ","}
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 WORKBOOK = "it is a workbook; save the sheet with the table as CSV, and give that file"
+A_RELEASE = "it is a release, not a table; `trigmech sample` makes a table from it"
 # How CSV is read by default.
 USUAL: dict[str, Any] = {"delimiter": ",", "decimal": ".", "encoding": "utf-8", "date_format": None, "header": True,
                          "missing": list(MISSING)}
