@@ -32,7 +32,6 @@ from trigmech.report import sections as report_sections
 from trigmech.tables.frames import Columns
 from trigmech.tables.reader import TableFile
 
-pytestmark = pytest.mark.usefixtures("planned_once")
 N = 240
 PURE, GAUSSIAN = tm.Budget(2.0), tm.Budget(2.0, 1e-5)
 # With so little noise that intervals are found to be heavy.
