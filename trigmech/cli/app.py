@@ -7,6 +7,7 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -373,10 +374,16 @@ def report(
         typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
 
 
+@cache
+def _commands() -> Any:
+    # Looks at the parameters of all commands.
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; an error of this package ends it with one line and the status of its kind."""
     try:
-        app(prog_name="trigmech")
+        _commands()(prog_name="trigmech")
     except TrigmechError as error:
         typer.echo(f"trigmech: {error}", err=True)
         sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
