@@ -50,7 +50,7 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
     monkeypatch.setattr(densities, "MEDIANS", (0.1,))
     monkeypatch.setattr(densities, "LOG_DEVIATIONS", (0.6,))
     monkeypatch.setattr(densities, "MOST_ATOMS", 0)
-    for cached in (densities._library, densities._shapes):
+    for cached in (densities._library, densities._shapes, densities._smooth_density):
         cached.cache_clear()
     try:
         for count, noise in ((12, 0.05), (40, 0.01)):
@@ -65,7 +65,7 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
             part, _ = smooth_density(0.25 * values, 0.25 * noise, 0.25, cumulative)
             np.testing.assert_allclose(part, 0.25 * made, atol=1e-9)
     finally:
-        for cached in (densities._library, densities._shapes):
+        for cached in (densities._library, densities._shapes, densities._smooth_density):
             cached.cache_clear()
 
 
