@@ -182,6 +182,19 @@ def test_peaks_of_a_shape_that_no_base_has_are_hardly_ever_atoms():
     assert found <= 2
 
 
+def test_what_is_done_with_a_density_changes_no_other_of_the_same_numbers():
+    values = np.random.default_rng(0).dirichlet(np.ones(16))
+    first, surprise = smooth_density(values, 0.01, 1.0, False)
+    kept = first.copy()
+    first[:] = 0.0
+    again, same = smooth_density(values, 0.01, 1.0, False)
+    np.testing.assert_array_equal(again, kept)
+    assert same == surprise
+    for others in ((2.0 * values, 0.01, 1.0, False), (values, 0.02, 1.0, False), (values, 0.01, 1.1, False),
+                   (values, 0.01, 1.0, True)):
+        assert smooth_density(*others)[1] != surprise
+
+
 def test_atoms_that_cannot_reach_a_rival_are_not_looked_for(monkeypatch):
     looked = []
     real = densities._with_another_atom
