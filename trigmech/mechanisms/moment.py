@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 MINIMAX_FUNCTIONS = 1_024
 
 # A preview, a release and its rehearsals make one plan: it depends on these public arguments alone.
-_plan_mixed_once: Callable[..., MomentDesign] = lru_cache(maxsize=8, typed=True)(plan_mixed)
-_plan_moments_once: Callable[..., MomentDesign] = lru_cache(maxsize=8, typed=True)(plan_moments)
+_plan_mixed_once: Callable[..., MomentDesign] = lru_cache(maxsize=8)(plan_mixed)
+_plan_moments_once: Callable[..., MomentDesign] = lru_cache(maxsize=8)(plan_moments)
 
 
 @lru_cache(maxsize=8, typed=True)
