@@ -7,7 +7,7 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,15 +70,15 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech check data.csv --schema "
     "schema.toml`,\n\n"
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
-    "`trigmech report clinic.tm`.\n\n"
-    "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
-    "failed, 6 released with --strict but the points miss the released values, 7 not accepted, 130 interrupted (129 "
-    "and 143 by a signal)."))
+    "`trigmech report clinic.tm`.\n\nExit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 "
+    "over the budget, 5 the solver failed, 6 released with --strict but the points miss the released values, 7 not "
+    "accepted, 130 interrupted (129 and 143 by a signal)."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 app.add_typer(schema_app, name="schema")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(part_app, name="part")
+_command = cache(partial(typer.main.get_command, app))  # It looks at the parameters of all commands.
 
 # Set to anything, this shows unexpected errors in full.
 DEBUG = "TRIGMECH_DEBUG"
@@ -374,16 +374,10 @@ def report(
         typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
 
 
-@cache
-def _commands() -> Any:
-    # Looks at the parameters of all commands.
-    return typer.main.get_command(app)
-
-
 def main() -> None:
     """Run the command line; an error of this package ends it with one line and the status of its kind."""
     try:
-        _commands()(prog_name="trigmech")
+        _command()(prog_name="trigmech")
     except TrigmechError as error:
         typer.echo(f"trigmech: {error}", err=True)
         sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
