@@ -15,7 +15,6 @@ import gc
 import importlib
 import multiprocessing
 import os
-import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -64,11 +63,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(NIGHTLY))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session):
     # What was collected stays to the end, so it need not be looked through for garbage again and again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    # Before pytest-xdist hears of the collection: it starts tests when all processes are done with their share.
     share_of_compiling(session.config)
 
 
@@ -87,6 +88,8 @@ def share_of_compiling(config):
     from trigmech.reconstruction import rows as fit
 
     rows, first = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 3)), worker["workerid"].endswith(tuple("02468"))
+    # Columns of a constraint move together.
+    cube, bound = tm.Schema.cube(3), tm.Schema(tm.Schema.cube(3).columns, ["x1 <= x2"])
     tables = tm.TableMechanism(points=64), tm.Budget(30.0, 1e-6)
     moments = tm.MomentMechanism(points=64, iterations=1), tm.Budget(1.0, 1e-6)
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
@@ -94,8 +97,9 @@ def share_of_compiling(config):
         for name in ("exchange", "sweep_together") if first else ("sweep",):
             # It moves no entry, and is not compiled here.
             patch.setattr(fit, name, lambda *_: 0)
-        for mechanism, budget in (tables,) if first else (moments, tables):
-            made = tm.synthesize(rows, tm.Schema.cube(3), budget, mechanism, np.random.default_rng(0))
+        # The first begins with moments, so that it finds what the second has compiled for columns.
+        for schema, (mechanism, budget) in ((cube, moments), (cube, tables)) if first else ((bound, tables),):
+            made = tm.synthesize(rows, schema, budget, mechanism, np.random.default_rng(0))
         if not first:
             # Of more rows than were fitted: they exchange entries.
             made.sample(200, np.random.default_rng(0))
@@ -107,30 +111,6 @@ def pytest_timeout_set_timer(item, settings):
 
 def pytest_timeout_cancel_timer(item):
     faulthandler.cancel_dump_traceback_later()
-
-
-def once(function):
-    """Return the same function, which remembers what it returned for what it was given."""
-    made = {}
-
-    def remembering(*given, **named):
-        key = pickle.dumps((given, named))
-        if key not in made:
-            made[key] = function(*given, **named)
-        return made[key]
-
-    return remembering
-
-
-@pytest.fixture(scope="module")
-def planned_once():
-    """The search for the moments that a public number of rows, domain and budget should have is made once for each."""
-    from trigmech.mechanisms import moment
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("plan_moments", "plan_mixed"):
-            patch.setattr(moment, name, once(getattr(moment, name)))
-        yield
 
 
 @pytest.fixture

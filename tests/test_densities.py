@@ -50,7 +50,7 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
     monkeypatch.setattr(densities, "MEDIANS", (0.1,))
     monkeypatch.setattr(densities, "LOG_DEVIATIONS", (0.6,))
     monkeypatch.setattr(densities, "MOST_ATOMS", 0)
-    for cached in (densities._library, densities._shapes):
+    for cached in (densities._library, densities._shapes, densities._smooth_density):
         cached.cache_clear()
     try:
         for count, noise in ((12, 0.05), (40, 0.01)):
@@ -65,7 +65,7 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
             part, _ = smooth_density(0.25 * values, 0.25 * noise, 0.25, cumulative)
             np.testing.assert_allclose(part, 0.25 * made, atol=1e-9)
     finally:
-        for cached in (densities._library, densities._shapes):
+        for cached in (densities._library, densities._shapes, densities._smooth_density):
             cached.cache_clear()
 
 
@@ -180,6 +180,19 @@ def test_peaks_of_a_shape_that_no_base_has_are_hardly_ever_atoms():
         more = densities._with_another_atom(alone)
         found += more is not None and more.surprise < alone.surprise
     assert found <= 2
+
+
+def test_what_is_done_with_a_density_changes_no_other_of_the_same_numbers():
+    values = np.random.default_rng(0).dirichlet(np.ones(16))
+    first, surprise = smooth_density(values, 0.01, 1.0, False)
+    kept = first.copy()
+    first[:] = 0.0
+    again, same = smooth_density(values, 0.01, 1.0, False)
+    np.testing.assert_array_equal(again, kept)
+    assert same == surprise
+    for others in ((2.0 * values, 0.01, 1.0, False), (values, 0.02, 1.0, False), (values, 0.01, 1.1, False),
+                   (values, 0.01, 1.0, True)):
+        assert smooth_density(*others)[1] != surprise
 
 
 def test_atoms_that_cannot_reach_a_rival_are_not_looked_for(monkeypatch):

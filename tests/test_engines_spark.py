@@ -68,6 +68,7 @@ def session(tmp_path_factory):
         made = (sql.SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
                 .config("spark.sql.shuffle.partitions", "3").config("spark.sql.warehouse.dir", str(folder))
                 .config("spark.driver.host", "127.0.0.1").config("spark.ui.showConsoleProgress", "false")
+                .config("spark.python.daemon.module", "spark_daemon")
                 # Java's better compiler would take longer than what it makes faster.
                 .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC").getOrCreate())
         made.sparkContext.setLogLevel("OFF")

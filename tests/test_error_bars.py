@@ -26,7 +26,6 @@ from trigmech.thesis.mechanisms import TrigI
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 from trigmech.workload.family import is_symmetric
 
-pytestmark = pytest.mark.usefixtures("planned_once")
 RUNS = 96
 # Fixed, for planning takes longer than all else.
 FAST = MomentMechanism(points=128, iterations=20, degree=4, pair_degree=2, triples=False, whole_row=False)

@@ -776,6 +776,7 @@ def test_every_entry_has_the_version_of_the_package_and_the_time_in_utc(tmp_path
         return told[name]
 
     monkeypatch.setattr(ledger_lock.metadata, "version", installed)
+    ledger_lock.version.cache_clear()
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     time.tzset()
     try:
@@ -784,9 +785,11 @@ def test_every_entry_has_the_version_of_the_package_and_the_time_in_utc(tmp_path
         book.charge("a", [laplace(1.0)], False)
         book.raise_budget(Budget(4.0))
         del told["trigmech"]
+        ledger_lock.version.cache_clear()
         book.charge("b", [laplace(1.0)], False)
     finally:
         monkeypatch.undo()
+        ledger_lock.version.cache_clear()
         time.tzset()
     entries = LedgerFile.open(book.path).entries
     raised = json.loads(book.path.read_text())["entries"][1]

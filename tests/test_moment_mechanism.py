@@ -9,6 +9,7 @@ import pytest
 
 import trigmech
 from trigmech._parallel import THREADS_VARIABLE
+from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.mechanisms import moment as moment_mechanism
 from trigmech.mechanisms.base import FEWEST_POINTS, MOST_POINTS, Mechanism
@@ -192,6 +193,23 @@ def test_the_default_workload_is_of_kernels_pairs_and_second_moments():
         assert [type(member).__name__ for member in workload.members] == [
             "GaussianKernels", *(["PairKernels"] if d > 1 else []), "SecondMoments"]
     assert default_workload(5).labels == default_workload(5).labels
+
+
+def test_a_plan_is_made_once_of_the_same_public_facts_and_anew_for_any_other():
+    mixed = Schema([Column("x", 0, 1), Column("y", kind="categorical", categories=("a", "b"))])
+    for domain in (Domain(2), mixed.domain):
+        made = MomentMechanism().design(90, domain, Budget(1.0))
+        assert MomentMechanism(points=64).design(90, Domain(domain.d, domain.groups), Budget(1.0)) is made
+        others = [(MomentMechanism(), 91, Budget(1.0)), (MomentMechanism(), 90, Budget(2.0)),
+                  (MomentMechanism(), 90, Budget(1.0, 1e-6)), (MomentMechanism(degree=1), 90, Budget(1.0)),
+                  (MomentMechanism(pair_degree=0), 90, Budget(1.0)), (MomentMechanism(weighted=False), 90, Budget(1.0))]
+        for mechanism, n, budget in others:
+            assert mechanism.design(n, domain, budget) is not made
+        with pytest.raises(InputError, match="n must be an integer"):
+            MomentMechanism().design(90.0, domain, Budget(1.0))
+    # Nobody knows whether a workload of one's own is the same as before.
+    own = MomentMechanism(workload=SecondMoments(2))
+    assert own.design(90, 2, Budget(1.0)) is not own.design(90, 2, Budget(1.0))
 
 
 def test_minimax_is_the_mechanism_with_its_design():

@@ -26,7 +26,6 @@ import typer
 from test_cli import NAMES, ROWS, SCHEMA, northern_text, table_text
 
 import trigmech as tm
-from trigmech.cli import app as command_line
 from trigmech.cli import demo
 from trigmech.cli.app import app, main
 from trigmech.engines import choice
@@ -146,8 +145,6 @@ def recorded(engines, engine, table, schema, workers, scheduler):
 def make_quick(patch):
     """Small everything: what an option changes shows in small tables too."""
     patch.setenv("COLUMNS", "200")
-    # Made once: its making takes as long as a command.
-    patch.setattr(command_line, "app", typer.main.get_command(app))
     patch.setattr(default, "TableMechanism", functools.partial(tm.TableMechanism, points=64))
     patch.setattr(demo, "GaussianKernels", functools.partial(GaussianKernels, n_queries=50))
     patch.setattr(resampling, "TABLES", 2)

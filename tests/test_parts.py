@@ -27,8 +27,6 @@ from trigmech.parts.answers import Recorder
 from trigmech.parts.part import Part
 from trigmech.storage import archive
 
-pytestmark = pytest.mark.usefixtures("planned_once")
-
 N = 600
 BUDGET, PURE = tm.Budget(1.0, 1e-6), tm.Budget(1.0)
 CATEGORIES = tm.Column("job", kind="categorical", categories=("a", "b", "c"))

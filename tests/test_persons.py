@@ -30,8 +30,6 @@ from trigmech.schema import toml
 from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 
-pytestmark = pytest.mark.usefixtures("planned_once")
-
 N = 300
 BUDGET = tm.Budget(1.0, 1e-6)
 COLUMNS = [tm.Column("age", 0, 120, "integer"), tm.Column("pressure", 60, 240, missing="keep"),

@@ -29,7 +29,6 @@ from trigmech.privacy.ledger_lock import attempted
 from trigmech.privacy.noise import lattice_step
 from trigmech.storage import archive
 
-pytestmark = pytest.mark.usefixtures("planned_once")
 CASES = {"default": (SCHEMA, None), "private bounds": (BOUNDS, None), "smooth": (SCHEMA, smooth),
          "smooth, private bounds": (BOUNDS, smooth)}
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

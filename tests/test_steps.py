@@ -18,8 +18,6 @@ from trigmech.queries.one_way import Contrasts, PrefixSums
 from trigmech.tables.csv_text import CsvText
 from trigmech.tables.reader import TableFile
 
-pytestmark = pytest.mark.usefixtures("planned_once")
-
 BUDGETS = [tm.Budget(1.0), tm.Budget(1.0, 1e-6)]
 SCHEMA = tm.Schema([tm.Column("age", 0, 120, kind="integer"), tm.Column("gain", 0, 9, special=(0,)),
                     tm.Column("work", kind="categorical", categories=("none", "full"))])

@@ -23,7 +23,6 @@ from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError
 from trigmech.tables.frames import without_names
 
-pytestmark = pytest.mark.usefixtures("planned_once")
 SMALL = tm.MomentMechanism(points=64, iterations=2)
 MODEL = tm.Synthesizer(schema="cube", delta=1e-3, mechanism=SMALL, random_state=0)
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,6 +92,7 @@ schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
 app.add_typer(schema_app, name="schema")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(part_app, name="part")
+_command = cache(partial(typer.main.get_command, app))  # It looks at the parameters of all commands.
 
 HowToRead = Annotated[Path | None, typer.Option(help="A schema file that says how to read that table; the release "
                                                      "knows the columns.")]
@@ -387,4 +389,4 @@ def report(
 
 def main() -> None:
     """Run the command line."""
-    end(lambda: app(prog_name="trigmech", standalone_mode=False))
+    end(lambda: _command()(prog_name="trigmech", standalone_mode=False))

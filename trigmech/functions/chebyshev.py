@@ -316,8 +316,9 @@ class ChebyshevBasis:
     def _walk(self, kernel: Callable[..., int], rows: NDArray, *arrays: NDArray | float) -> None:
         """Run a kernel on a chunk of rows, with its other inputs and its output."""
         # One chunk at a time, so that a table in another layout or precision is never copied whole. Plain ndarrays
-        # only: a memory map would make the kernels compile twice.
-        block = np.ascontiguousarray(np.asarray(rows), dtype=np.float64)
+        # only, and none that can be written to: a memory map or a read-only table would make the kernels compile twice.
+        block = np.ascontiguousarray(np.asarray(rows), dtype=np.float64).view()
+        block.flags.writeable = False
         tree = self.tree
         if kernel(block, tree.offsets, tree.degrees, tree.nodes, *tree.work_space(), *arrays):
             raise InputError(f"X must lie in the cube [-1, 1]^{self.d}, but an entry is outside or not a number; "

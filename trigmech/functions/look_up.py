@@ -49,7 +49,10 @@ class LookUp:
 def places_of(numbers: Array, lower: float, upper: float) -> Array:
     """Return numbers (n,), clipped to their bounds, as places in [-1, 1]; NaN stays."""
     out = np.empty(len(numbers))
-    _places_of(np.ascontiguousarray(numbers, dtype=np.float64), lower, upper, out)
+    # Read-only, as columns of some libraries are, so that the kernel is compiled once.
+    read = np.ascontiguousarray(numbers, dtype=np.float64).view()
+    read.flags.writeable = False
+    _places_of(read, lower, upper, out)
     return out
 
 

@@ -1,7 +1,9 @@
 """The mechanism for tables of numbers: one weighted release of planned moments, and points fitted to it."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,12 @@ logger = logging.getLogger(__name__)
 
 MINIMAX_FUNCTIONS = 1_024
 
+# A preview, a release and its rehearsals make one plan: it depends on these public arguments alone.
+_plan_mixed_once: Callable[..., MomentDesign] = lru_cache(maxsize=8)(plan_mixed)
+_plan_moments_once: Callable[..., MomentDesign] = lru_cache(maxsize=8)(plan_moments)
 
+
+@lru_cache(maxsize=8, typed=True)
 def default_workload(d: int) -> Mixture:
     """Return the default workload: a mixture of broad kernels, kernels of pairs, and second moments."""
     members = [GaussianKernels(d, seed=0), *([PairKernels(d, seed=0)] if d > 1 else []), SecondMoments(d)]
@@ -149,16 +156,20 @@ class MomentMechanism(Mechanism):
         workload = self.workload or (default_workload(d) if d else None)
         if workload is not None and workload.d != d:
             raise InputError(f"the workload has {workload.d} columns, but the table has {d} with numbers")
+        # Own workloads may change, or have no hash.
+        once = self.workload is None and isinstance(n, int)
         if domain.groups or workload is None:
             if self.fit != "rows" or self.whole_row:
                 raise InputError("for tables with indicators fit must be 'rows', and whole_row cannot be True; "
                                  f"given fit={self.fit!r} and whole_row={self.whole_row!r}")
-            return plan_mixed(n, domain, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
-                              triples=self.triples, weighted=self.weighted,
-                              max_functions=self.max_functions or MAX_MIXED_FUNCTIONS)
-        return plan_moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
-                            triples=self.triples, whole_row=self.whole_row, weighted=self.weighted,
-                            max_functions=self.max_functions or MAX_FUNCTIONS)
+            mixed = _plan_mixed_once if once else plan_mixed
+            return mixed(n, domain, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
+                         triples=self.triples, weighted=self.weighted,
+                         max_functions=self.max_functions or MAX_MIXED_FUNCTIONS)
+        moments = _plan_moments_once if once else plan_moments
+        return moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree, triples=self.triples,
+                       whole_row=self.whole_row, weighted=self.weighted,
+                       max_functions=self.max_functions or MAX_FUNCTIONS)
 
     def plan(self, facts: PublicFacts) -> Design:
         """Return the planned measurements and charges; see :meth:`design`.

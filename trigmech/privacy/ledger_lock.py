@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from numbers import Real
 from pathlib import Path
@@ -102,8 +103,10 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@cache
 def version() -> str:
     """Return the package's version."""
+    # A search of the path, and it does not change while a process runs.
     try:
         return metadata.version("trigmech")
     except metadata.PackageNotFoundError:

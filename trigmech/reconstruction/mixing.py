@@ -106,6 +106,8 @@ class _Mixer:
         self._rows, self._width = self._constrained.positions(fitted.points), fitted.points.shape[1]
         asked = _Asked(release, self._constrained, self._rows, fitted.weights, part)
         self._cells, self._possible = asked.cells, np.concatenate(asked.possible)
+        # As the constant is that stands for all cells, so that a kernel is compiled once for both.
+        self._possible.flags.writeable = False
         self._objective, self._copula = asked.objective.compiled(), copula_of(release)
 
     def mixed(self, chosen: Integers, apart: Array | None, rng: np.random.Generator) -> tuple[Array, Array]:

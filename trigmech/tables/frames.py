@@ -273,6 +273,9 @@ def collected(table: Any) -> Any:
 
 def _frame(table: Any) -> Any:
     """Return the table as a dataframe of narwhals, maybe a lazy one, or as it is if it is none."""
+    # narwhals asks an array in vain for the traits of every library.
+    if isinstance(table, np.ndarray):
+        return table
     try:
         frame = nw.from_native(table, pass_through=True)
         if isinstance(frame, nw.DataFrame):
