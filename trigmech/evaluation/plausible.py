@@ -20,7 +20,8 @@ from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail, Look, PrefixSums, Signs
+from trigmech.queries.one_way import Detail, Look, PrefixSums
+from trigmech.queries.signs import Signs
 from trigmech.reconstruction.columns import distribution_of_signs, nearest_probabilities
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.dependence import centred, shrunk_table
@@ -134,8 +135,8 @@ def _redrawn(look: Measurement[Look], rng: np.random.Generator) -> tuple[Partiti
     query, known = look.query, np.clip(look.known, -LARGEST, LARGEST)
     partition, k = query.partition, len(query.partition.indicators)
     if isinstance(query, Signs):
-        again = known[:k] + rng.normal(0.0, min(look.deviation, LARGEST), k)
-        made = distribution_of_signs(query, np.concatenate([again, known[k:]]), look.deviation, rng)
+        special = known[:k] + rng.normal(0.0, min(look.deviation, LARGEST), k)
+        made = distribution_of_signs(query, np.concatenate([special, known[k:]]), look.deviation, rng)
         return made.partition, made.mass[:k], float(made.mass[k:].sum()), np.cumsum(made.mass[k:])
     again = replace(look, values=known + rng.normal(0.0, min(look.deviation, LARGEST), len(known)))
     mass = nearest_probabilities(again.means)

@@ -89,13 +89,14 @@ from trigmech.planning.design import Regime, Round
 from trigmech.planning.shares import Shares, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums, Signs
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums
+from trigmech.queries.signs import Signs
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-# The fewest intervals of a number in the look. More intervals cost prefix sums hardly anything, but they cost counts much.
+# The fewest intervals of a number in the look. More cost prefix sums hardly anything, but they cost counts much.
 LEAST_INTERVALS = 64
 # In the look, a number's distribution function counts as much as this many categories.
 OF_A_NUMBER = 8

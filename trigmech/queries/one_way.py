@@ -3,7 +3,7 @@
 Replacing a row moves one person from one position of the column to another. So two frequencies move by 1/n, one down
 and one up: by 2/n in L1, sqrt(2)/n in L2 and 1/n in the largest entry. For prefix sums, the distance in L2 is the
 largest distance between two columns of the encoding matrix; see :mod:`trigmech.functions.prefix_sums`. Contrasts are
-signs, so each moves by at most 2/n, and half of each is measured. So are the signs of a number's first cosines.
+signs, so each moves by at most 2/n, and half of each is measured.
 """
 
 import math
@@ -14,14 +14,12 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from trigmech.domain import Domain
-from trigmech.errors import InputError, shown
+from trigmech.errors import InputError
 from trigmech.functions import contrasts, prefix_sums
-from trigmech.functions.naming import column_name, interval_names, position_names
-from trigmech.functions.partition import Partition, columns_of, even_edges
+from trigmech.functions.naming import interval_names, position_names
+from trigmech.functions.partition import Partition
 from trigmech.queries.base import UNIT, Array, Query, indicators
 from trigmech.queries.book import Book, Numbers, register
 
@@ -109,7 +107,7 @@ class Histogram(Look):
         return cls(column, partition)
 
     @cached_property
-    def greatest_noise(self) -> float:  # type: ignore[override]
+    def greatest_noise(self) -> float:
         """The largest deviation, for noise of deviation 1.
 
         For a numeric column it is that of the share of rows below any value; for a categorical column, that of any
@@ -243,90 +241,6 @@ class Contrasts(Histogram):
         if not c:
             return float(self.deviations(1.0).max())
         return float(np.linalg.norm(np.cumsum(contrasts.decoding(k + c)[k:], axis=0), axis=1).max())
-
-
-@register
-@dataclass(frozen=True, eq=False)
-class Signs(Look):
-    """The means of the signs of a number's first cosines, beside those of its special values; for noise in max norm.
-
-    count: The number of cosines, at least 1 and below the number of intervals.
-
-    The cosines are cos(pi a (i + 1/2) / c) at interval i of c, for a = 1, 2, ... They are 0 at special values, and each
-    special value has a sign of its own: 1 there, and -1 elsewhere. These means tell the coarse shape of a column. They
-    do not determine the frequencies of all intervals, so a prior must fill the rest
-    (:mod:`trigmech.reconstruction.densities`).
-
-    Proof of the diameters: a row has one position, and its values are the signs of that position. So a replaced row
-    moves n times the means by the difference of two positions' signs. All pairs of positions are compared, in integers.
-    In the max norm the difference is at most 2, for any number of functions.
-    """
-
-    name: ClassVar[str] = "signs"
-    count: int
-
-    def __post_init__(self) -> None:
-        if not 0 < self.count < self.partition.intervals <= MOST_CONTRASTS:
-            raise InputError(f"signs of cosines must be at least 1 and fewer than the intervals, of which there are at "
-                             f"most {MOST_CONTRASTS}; given {shown(self.count)} of {self.partition.intervals}")
-
-    @cached_property
-    def values(self) -> NDArray[np.int64]:
-        """The signs (positions, size)."""
-        return contrasts.signs(len(self.partition.indicators), self.partition.intervals, self.count)
-
-    @property
-    def size(self) -> int:
-        """The number of special values and of cosines."""
-        return len(self.partition.indicators) + self.count
-
-    def evaluate(self, points: Array) -> Array:
-        """Return the signs of the rows' positions."""
-        return self.values[self.partition.codes(points)].astype(np.float64)
-
-    def diameter(self, norm: str) -> float:
-        """Return the largest distance between the signs of two positions. It is computed without rounding."""
-        signs = np.unique(self.values, axis=0).astype(np.float64)
-        return max(float(np.linalg.norm(signs - own, ORDERS[norm], axis=1).max()) for own in signs)
-
-    def rounding(self, norm: str, n: int) -> float:
-        """Return the rounding error. Sums of signs are exact, and each entry is at most 1."""
-        return 4.0 * UNIT * {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
-
-    def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of the special values' signs and of the cosines' signs."""
-        held = [f"sign of {coordinates[c]}" for c in self.partition.indicators]
-        own = column_name(self.partition, coordinates)
-        return held + [f"sign cos({a} pi place of {own})" for a in range(1, self.count + 1)]
-
-    def written(self, book: Book) -> tuple[list[int], Array]:
-        """Return the number of the partition, and the number of cosines."""
-        return [book.partition(self.column, self.partition), self.count], np.empty(0)
-
-    @classmethod
-    def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
-        """Return the query of a partition."""
-        column, partition = book.partition_at(integers.one())
-        return cls(column, partition, integers.one())
-
-    @classmethod
-    def examples(cls, domain: Domain) -> Sequence[Self]:
-        """Return signs of each number of a domain."""
-        return [cls(j, own.cut(even_edges(own.levels, 7)), count) for j, own in enumerate(columns_of(domain))
-                if own.value is not None for count in (1, 4) if own.levels is None or len(own.levels) > count]
-
-    @property
-    def greatest_noise(self) -> float:
-        """The deviation in the share of the rows in which a sign is 1."""
-        return 0.5
-
-    def noise_of(self, values: Array) -> Array:
-        """Return the noise in the means (...) of functions (..., positions), as far as signs tell them, for deviation 1.
-
-        A function counts as its least-squares fit by a constant and the signs. What the fit leaves is not measured.
-        """
-        known = np.column_stack([np.ones(self.partition.size), self.values])
-        return np.asarray(np.linalg.norm((values @ np.linalg.pinv(known).T)[..., 1:], axis=-1))
 
 
 @register

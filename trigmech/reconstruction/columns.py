@@ -13,7 +13,8 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums, Signs
+from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums
+from trigmech.queries.signs import Signs
 from trigmech.reconstruction.densities import density_of_signs, smooth_density
 from trigmech.reconstruction.tails import with_tails
 
@@ -62,8 +63,6 @@ def released_column(look: Measurement[Look]) -> ReleasedColumn:
         return distribution_of_signs(query, look.known, look.deviation)
     if isinstance(query, Contrasts):
         return ReleasedColumn(query.partition, nearest_probabilities(look.means), look.deviation)
-    if not isinstance(query, Histogram):
-        raise InputError(f"columns are not made from queries of the kind {query.name!r}")
     return distribution_of(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
 
 

@@ -14,7 +14,8 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Look, Signs
+from trigmech.queries.one_way import Look
+from trigmech.queries.signs import Signs
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column
