@@ -24,9 +24,11 @@ FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.
 # The most positions of a column that is measured by contrasts. More would take long to decode.
 MOST_IN_LOOK = 256
 # The numbers of cosines of which the signs may be measured, and the intervals on which they are.
-SIGNS, OF_SIGNS = (16, 12, 8, 6, 5, 4, 3), 64
+SIGNS, OF_SIGNS = (16, 12, 8, 6, 5, 4), 64
 # The assumed variances of coefficients, set on public sets (:func:`looks_of`).
 OF_COSINES, OF_CONTRASTS = 1.0, 10.0
+# Signs leave the fine shape open, so their predicted error must be below this fraction of that of counts.
+BELOW_COUNTS = 0.965
 # The fractions of the first round's budget that contrasts can get beside counts.
 PARTS = np.arange(4, 37) / 40
 TINY = 1e-300
@@ -64,7 +66,7 @@ def looks_of(columns: Sequence[Partition], strength: float) -> Looked:
     best = Looked(own, part, 0)
     if plan.few.all():
         return best
-    least = float(plan.errors(own, 0, np.array([part]))[0])
+    least = BELOW_COUNTS * float(plan.errors(own, 0, np.array([part]))[0])
     # Where noise hides everything, all plans have the same error, and the last one counts.
     for signs, most in product(SIGNS, [0, *np.unique(plan.sizes[plan.short]).tolist()]):
         own = (plan.short & (plan.sizes <= most)) | ~plan.few
