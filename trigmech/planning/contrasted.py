@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import combinations, product
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +27,11 @@ MOST_IN_LOOK = 256
 SIGNS, OF_SIGNS = (16, 12, 8, 6, 5, 4), 64
 # The assumed variances of coefficients, set on public sets (:func:`looks_of`).
 OF_COSINES, OF_CONTRASTS = 1.0, 10.0
-# Signs leave the fine shape open, so their predicted error must be below this fraction of that of counts.
-BELOW_COUNTS = 0.965
+# Signs leave the fine shape open, so they must be predicted to lower the error by this fraction more: of what counts
+# lower it, or of the numbers' error without any measurement, if that is less.
+CLEARLY_BETTER = 0.03
 # The fractions of the first round's budget that contrasts can get beside counts.
-PARTS = np.arange(4, 37) / 40
+PARTS = np.arange(8, 33) / 40
 TINY = 1e-300
 # Contrasts have fewer cells than tables, so their noise must be below this fraction of the tables' noise.
 CLEARLY = 0.7
@@ -51,8 +52,8 @@ class Looked(NamedTuple):
 def looks_of(columns: Sequence[Partition], strength: float) -> Looked:
     """Return how the first round measures columns at delta = 0: the plan with the least predicted error.
 
-    Short columns, with at most some number of positions, have contrasts. Longer numbers have counts, or the signs of
-    some first cosines. All others have counts. All contrasts and signs share one draw of noise in the max norm, and all
+    Short columns, with at most some number of positions, have contrasts. Numbers with more positions have counts, or the
+    signs of some first cosines. All others have counts. All contrasts and signs share one draw of noise in the max norm, and all
     counts another one, of Laplace noise. ``strength`` is n epsilon of both together.
 
     A column's density, divided by the even one, has coefficients of orthonormal functions: cosines of its place, or
@@ -66,14 +67,16 @@ def looks_of(columns: Sequence[Partition], strength: float) -> Looked:
     best = Looked(own, part, 0)
     if plan.few.all():
         return best
-    least = BELOW_COUNTS * float(plan.errors(own, 0, np.array([part]))[0])
-    # Where noise hides everything, all plans have the same error, and the last one counts.
-    for signs, most in product(SIGNS, [0, *np.unique(plan.sizes[plan.short]).tolist()]):
-        own = (plan.short & (plan.sizes <= most)) | ~plan.few
-        parts = np.ones(1) if own.all() else PARTS
-        errors = plan.errors(own, signs, parts)
-        if errors.min() <= least * (1.0 + 1e-12):
-            least, best = float(errors.min()), Looked(own, float(parts[errors.argmin()]), signs)
+    # Without any measurement. Noise that hides everything leaves as much, and then signs are measured.
+    nothing = float(replace(plan, strength=0.0).errors(own, 0, np.array([part]))[0])
+    most = nothing - float(plan.errors(own, 0, np.array([part]))[0])
+    most += CLEARLY_BETTER * min(most, int((~plan.few).sum()) * math.sqrt(OF_COSINES * math.pi**2 / 6.0))
+    own = own | ~plan.few
+    parts = np.ones(1) if own.all() else PARTS
+    for signs in SIGNS:
+        gains = nothing - plan.errors(own, signs, parts)
+        if gains.max() >= most - 1e-12 * nothing:
+            most, best = float(gains.max()), Looked(own, float(parts[gains.argmax()]), signs)
     return best
 
 
