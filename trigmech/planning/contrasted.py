@@ -24,12 +24,14 @@ FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.
 # The most positions of a column that is measured by contrasts. More would take long to decode.
 MOST_IN_LOOK = 256
 # The numbers of cosines of which the signs may be measured, and the intervals on which they are.
-SIGNS, OF_SIGNS = (16, 12, 8, 6, 5, 4), 64
+SIGNS, OF_SIGNS = (16, 12, 8, 6, 5, 4, 3), 64
 # The assumed variances of coefficients, set on public sets (:func:`looks_of`).
 OF_COSINES, OF_CONTRASTS = 1.0, 10.0
 # Signs leave the fine shape open, so they must be predicted to lower the error by this fraction more: of what counts
 # lower it, or of the numbers' error without any measurement, if that is less.
 CLEARLY_BETTER = 0.03
+# Fewer than FOUR signs cannot tell one peak from three, so they must lower the error by this fraction more.
+FOUR, COARSER = 4, 0.04
 # The fractions of the first round's budget that contrasts can get beside counts.
 PARTS = np.arange(8, 33) / 40
 TINY = 1e-300
@@ -52,15 +54,15 @@ class Looked(NamedTuple):
 def looks_of(columns: Sequence[Partition], strength: float) -> Looked:
     """Return how the first round measures columns at delta = 0: the plan with the least predicted error.
 
-    Short columns, with at most some number of positions, have contrasts. Numbers with more positions have counts, or the
-    signs of some first cosines. All others have counts. All contrasts and signs share one draw of noise in the max norm, and all
-    counts another one, of Laplace noise. ``strength`` is n epsilon of both together.
+    Columns of few positions have contrasts. Numbers with more positions have counts, or the signs of some first
+    cosines. All others have counts. All contrasts and signs share one draw of noise in the max norm, and all counts
+    another one, of Laplace noise. ``strength`` is n epsilon of both together.
 
     A column's density, divided by the even one, has coefficients of orthonormal functions: cosines of its place, or
     contrasts of its categories. Coefficient a is assumed to have mean 0 and the variance OF_COSINES / a^2 for a number,
-    and OF_CONTRASTS / (k + 2) for k categories. A measurement with noise of variance s^2 leaves v s^2 / (v + s^2) of a
-    variance v. The predicted error of a column is the root of the sum over all its coefficients; that of a plan is the
-    sum over the columns.
+    and OF_CONTRASTS / (k + 2), at most 1, for k categories. A measurement with noise of variance s^2 leaves
+    v s^2 / (v + s^2) of a variance v. The predicted error of a column is the root of the sum over all its coefficients;
+    that of a plan is the sum over the columns.
     """
     plan = _Planned.of(columns, strength)
     own, part = plan.without_signs
@@ -75,7 +77,7 @@ def looks_of(columns: Sequence[Partition], strength: float) -> Looked:
     parts = np.ones(1) if own.all() else PARTS
     for signs in SIGNS:
         gains = nothing - plan.errors(own, signs, parts)
-        if gains.max() >= most - 1e-12 * nothing:
+        if gains.max() >= most * (1.0 + COARSER * (signs < FOUR)) - 1e-12 * nothing:
             most, best = float(gains.max()), Looked(own, float(parts[gains.argmax()]), signs)
     return best
 
@@ -134,7 +136,8 @@ class _Planned:
 def _of_categories(sizes: Integers, noise: Array, counted: bool = False) -> Array:
     """Return the predicted error (p,) of columns of so many categories, for noise (p,) in contrasts or in counts."""
     of_coefficients = noise[:, None] * (sizes if counted else 1.0)
-    return np.asarray(np.sqrt((sizes - 1.0) * _left(OF_CONTRASTS / (sizes + 2.0), of_coefficients)).sum(axis=1))
+    variances = np.minimum(OF_CONTRASTS / (sizes + 2.0), 1.0)
+    return np.asarray(np.sqrt((sizes - 1.0) * _left(variances, of_coefficients)).sum(axis=1))
 
 
 def _of_signs(count: int, noise: Array) -> Array:

@@ -11,7 +11,8 @@ squares. A column with a single position never moves.
 (:mod:`trigmech.functions.contrasts`). All of them together get noise of density proportional to exp(-max |z| / scale).
 A contrast is in [-1, 1] for every row, so half its mean moves by at most 1/n. The largest of any number of such moves
 is at most 1/n too. The vector of these columns has its own charge, and the other columns have another one; each gets a
-fraction of epsilon.
+fraction of epsilon. If rows are few, the signs of the first cosines of numbers are measured with them
+(:class:`trigmech.queries.signs.Signs`), instead of counts: signs are in [-1, 1] as well.
 
 *Details* ("columns, closer") are the counts in finer intervals of every heavy interval of the look. The intervals of a
 column are disjoint. So for any number of heavy intervals, all finer intervals of a column, together with "elsewhere",
@@ -236,12 +237,18 @@ class TableDesign:
 
     def __str__(self) -> str:
         numbers = [partition for partition in self.partitions if partition.value is not None]
-        lines = [f"first: every column's frequencies, of {len(numbers)} numbers by up to "
-                 f"{max((partition.intervals for partition in numbers), default=0)} intervals"]
+        signs = [each.query for each in self.looks if isinstance(each.query, Signs)]
+        counted = [partition for partition in numbers if all(partition is not each.partition for each in signs)]
+        lines = ["first: every column's frequencies" + (f", of {len(counted)} numbers by up to "
+                 f"{max((partition.intervals for partition in counted), default=0)} intervals" if counted or not signs
+                 else "")]
         for one in self.first:
             noise = [each.deviation for each in one.planned]
+            held = len(noise) - sum(isinstance(each.query, Signs) for each in one.asked)
+            means = [f"of {held} columns by contrasts"] * bool(held or not signs)
+            means += [f"of {len(signs)} numbers by the signs of {signs[0].count} cosines"] if signs else []
             lines.append(f"  noise in a frequency {min(noise):.2g} to {max(noise):.2g}" if one.charge.law != "linf" else
-                         f"  of {len(noise)} columns by contrasts; noise in each {max(noise):.2g}")
+                         f"  {', '.join(means)}; noise in each {max(noise):.2g}")
         if self.closer is not None:
             lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise "
                          f"{self.closer_deviation:.2g}")
