@@ -281,6 +281,21 @@ def test_whatever_is_drawn_a_distribution_is_made(special, size, deviation):
             assert column.mass.sum() == pytest.approx(1.0)
 
 
+def test_plausible_columns_scatter_as_the_posterior_does():
+    """The share below a quarter of the range: its deviation is near that of direct draws of the density."""
+    query, rng = of_signs(4, 64), np.random.default_rng(6)
+    exact = np.diff(np.linspace(0.0, 1.0, 65) ** 2.0) @ query.values
+    look = Measurement(query, 1.0, exact, 0.2)
+    column = released_column(look)
+
+    def below(held):
+        return np.interp(-0.5, held.partition.edges, np.concatenate([[0.0], np.cumsum(held.mass)]))
+
+    drawn = [below(plausible.plausible_column(column, look, [], rng)) for _ in range(200)]
+    wanted = [np.clip(density_of_signs(exact, 0.2, 1.0, 64, rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
+    assert np.std(drawn) == pytest.approx(np.std(wanted), rel=0.3)
+
+
 def test_smooth_columns_are_closer_by_signs_than_by_counts_of_the_same_budget():
     """Normal and skewed columns of 300 rows, ten of them, at epsilon 1."""
     rng, n, d, errors = np.random.default_rng(4), 300, 10, {True: [], False: []}
