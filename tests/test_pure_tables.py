@@ -110,7 +110,9 @@ def test_no_neighbour_moves_what_is_drawn_further_than_is_charged_for(epsilon, l
     assert max(furthest.values()) <= 1.0 + 1e-9
     # The search has power: no more noise is drawn than there must be, where contrasts are measured.
     assert furthest["columns, contrasts"] == pytest.approx(1.0)
-    assert furthest["columns"] == pytest.approx(1.0)
+    # With much noise the number has signs, which are drawn with the contrasts, and with little noise counts.
+    assert ("columns" in furthest) == (law == "laplace")
+    assert furthest.get("columns", 1.0) == pytest.approx(1.0)
     if law == "linf":
         assert furthest["dependence"] == pytest.approx(1.0)
 

@@ -111,7 +111,8 @@ class NoisyMoments:
         """The standard deviation of the noise in each mean (K,).
 
         **The noise of two means of one column can be correlated.** TableMechanism measures prefix sums of a column's
-        intervals (at delta = 0 contrasts of the positions of a short column), and decodes the frequencies from them:
+        intervals (at delta = 0 contrasts of the positions of a short column), and decodes the frequencies from them
+        (at delta = 0 and with few rows numbers have means of signs of cosines, which stay as they are):
         neighbouring intervals have a correlation of about -1/3, so sums over intervals are far more exact than with
         independent noise. A least-squares fit must not treat the noise as independent. Each measurement of
         ``release.known``, in the order of the names, has the ``covariance`` of its noise; all other noise is

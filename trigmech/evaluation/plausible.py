@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from trigmech.functions.partition import all_codes
+from trigmech.functions.partition import Partition, all_codes
 from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail, Histogram, PrefixSums
-from trigmech.reconstruction.columns import nearest_probabilities
+from trigmech.queries.one_way import Detail, Look, PrefixSums
+from trigmech.queries.signs import Signs
+from trigmech.reconstruction.columns import distribution_of_signs, nearest_probabilities
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.dependence import centred, shrunk_table
 from trigmech.reconstruction.tables import Targets, cells_of_columns, independent, products_kept, reconstruct_table
@@ -104,25 +105,14 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
 
 
-def plausible_column(column: ReleasedColumn, look: Measurement[Histogram] | None, closer: list[Measurement[Detail]],
+def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, closer: list[Measurement[Detail]],
                rng: np.random.Generator) -> ReleasedColumn:
     """Return a column whose distribution is the released one without bias, with as much noise once more."""
     if look is None:
         return column
-    partition, k = look.query.partition, len(look.query.partition.indicators)
-    again = replace(look, values=np.clip(look.known, -LARGEST, LARGEST)
-                    + rng.normal(0.0, min(look.deviation, LARGEST), len(look.known)))
-    mass = nearest_probabilities(again.means)
+    partition, held, rest, below = _redrawn(look, rng)
     if partition.value is None:
-        return replace(column, mass=mass)
-    held, rest = mass[:k], float(mass[k:].sum())
-    below = np.cumsum(mass[k:])
-    if isinstance(look.query, PrefixSums):
-        # Each prefix sum is known as well as the noise allows, the single frequencies are not.
-        held = np.clip(again.means[:k], 0.0, 1.0)
-        held /= max(1.0, float(held.sum()))
-        rest = 1.0 - float(held.sum())
-        below = np.clip(isotonic_regression(np.cumsum(again.means[k:])).x, 0.0, rest)
+        return replace(column, mass=held)
     edges, under = partition.edges, np.concatenate([[0.0], below[:-1], [rest]])
     for each in closer:
         own = each.query.edges
@@ -135,6 +125,30 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Histogram] | None
         under = np.concatenate([under[before], inside, under[after]])
     made = np.maximum(np.diff(np.interp(column.partition.edges, edges, under)), 0.0)
     return replace(column, mass=np.concatenate([held, made]))
+
+
+def _redrawn(look: Measurement[Look], rng: np.random.Generator) -> tuple[Partition, Array, float, Array]:
+    """Return positions, drawn shares of the indicators, that of the rest, and shares (c,) up to each interval's end.
+
+    Signs leave much open, so a draw from the posterior takes the place of noise.
+    """
+    query, known = look.query, np.clip(look.known, -LARGEST, LARGEST)
+    partition, k = query.partition, len(query.partition.indicators)
+    if isinstance(query, Signs):
+        special = known[:k] + rng.normal(0.0, min(look.deviation, LARGEST), k)
+        made = distribution_of_signs(query, np.concatenate([special, known[k:]]), look.deviation, rng)
+        return made.partition, made.mass[:k], float(made.mass[k:].sum()), np.cumsum(made.mass[k:])
+    again = replace(look, values=known + rng.normal(0.0, min(look.deviation, LARGEST), len(known)))
+    mass = nearest_probabilities(again.means)
+    if partition.value is None:
+        return partition, mass, 0.0, np.empty(0)
+    if isinstance(query, PrefixSums):
+        # Each prefix sum is known as well as the noise allows, the single frequencies are not.
+        held = np.clip(again.means[:k], 0.0, 1.0)
+        held /= max(1.0, float(held.sum()))
+        rest = 1.0 - float(held.sum())
+        return partition, held, rest, np.clip(isotonic_regression(np.cumsum(again.means[k:])).x, 0.0, rest)
+    return partition, mass[:k], float(mass[k:].sum()), np.cumsum(mass[k:])
 
 
 def _go_on_within_cells(points: Array, codes: Codes, release: Release, rng: np.random.Generator) -> None:

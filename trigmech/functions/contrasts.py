@@ -21,6 +21,19 @@ def contrasts(cells: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=256)
+def signs(special: int, intervals: int, count: int) -> NDArray[np.int64]:
+    """Return the signs (special + intervals, special + count), -1, 0 and 1, of a number's positions.
+
+    The first functions tell each special value from all other positions. The others are the first contrasts of the
+    intervals, and are 0 at special values.
+    """
+    found = np.zeros((special + intervals, special + count), dtype=np.int64)
+    found[:, :special] = 2 * np.eye(special + intervals, special, dtype=np.int64) - 1
+    found[special:, special:] = contrasts(intervals)[:, :count]
+    return found
+
+
+@lru_cache(maxsize=256)
 def decoding(cells: int) -> Array:
     """Return the matrix (cells, cells - 1) that turns contrasts' means into frequencies, up to those of equal cells."""
     values = contrasts(cells).astype(np.float64)

@@ -21,7 +21,7 @@ from trigmech.queries.base import Measurement, Query
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram
+from trigmech.queries.one_way import Detail, Look
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -135,11 +135,11 @@ class Release:
         return tuple(cast(Measurement[Q], each) for each in self.known if isinstance(each.query, kind))
 
     @cached_property
-    def looks(self) -> tuple[Measurement[Histogram], ...]:
+    def looks(self) -> tuple[Measurement[Look], ...]:
         """The measurements of single columns."""
-        return self.of(Histogram)
+        return self.of(Look)  # type: ignore[type-abstract]
 
-    def look_at(self, column: int) -> Measurement[Histogram] | None:
+    def look_at(self, column: int) -> Measurement[Look] | None:
         """Return the histogram of a column with the least noise, or None if the column was not measured."""
         own = [look for look in self.looks if look.query.column == column]
         return min(own, key=lambda look: look.deviation) if own else None
@@ -271,4 +271,4 @@ def _place(query: Query) -> tuple[int, int]:
     # Tables of more than two columns come last.
     if query.order == Marginal.order and len(query.columns) > 2:
         return Query.order + 1, 0
-    return query.order, query.columns[0] if query.order == Histogram.order else 0
+    return query.order, query.columns[0] if query.order == Look.order else 0

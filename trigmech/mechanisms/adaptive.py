@@ -27,7 +27,7 @@ from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram, PrefixSums
+from trigmech.queries.one_way import Detail, Histogram, Look, PrefixSums
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
@@ -312,7 +312,7 @@ class AdaptiveMechanism(Mechanism):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
             if isinstance(kind, Select):
                 so_far.predicted(each.query)
-            elif not isinstance(each.query, Histogram | Marginal | Products | Detail):
+            elif not isinstance(each.query, Look | Marginal | Products | Detail):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)

@@ -22,7 +22,7 @@ from trigmech.planning.shares import Shares, budget_of, planned_shares, shares_o
 from trigmech.planning.tables import PROOF, TableDesign, closer_looks, plan_tables
 from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail, Histogram
+from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import looked_closer, released_column
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table, strengths_of
@@ -168,9 +168,9 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
 
 
 def _looked(counts: list[Array], design: TableDesign, session: Session,
-            n: int) -> tuple[Measurement[Histogram], ...]:
+            n: int) -> tuple[Measurement[Look], ...]:
     """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
-    looks: dict[int, Measurement[Histogram]] = {}
+    looks: dict[int, Measurement[Look]] = {}
     for one in design.first:
         held = [each.query.column for each in one.asked]
         looks |= dict(zip(held, session.drawn(one.asked, [counts[j] for j in held], one.charge, n), strict=True))

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,39 +12,160 @@ from numpy.typing import NDArray
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.privacy.budget import deviation_of
 
+Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # The fewest intervals of a number that is measured by counts. A number with at most so many levels has few positions.
 LEAST_COUNTED = 16
+# The most intervals of a number in the look.
+MOST_INTERVALS = 1_024
 # The fewest and the most cells of a column; the largest noise in a product; and the most products.
 FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.03, 2**18
 # The most positions of a column that is measured by contrasts. More would take long to decode.
 MOST_IN_LOOK = 256
+# The numbers of cosines of which the signs may be measured, and the intervals on which they are.
+SIGNS, OF_SIGNS = (16, 12, 8, 6, 5, 4, 3), 64
+# The assumed variances of coefficients, set on public sets (:func:`looks_of`).
+OF_COSINES, OF_CONTRASTS = 1.0, 10.0
+# Signs leave the fine shape open, so they must be predicted to lower the error by this fraction more: of what counts
+# lower it, or of the numbers' error without any measurement, if that is less.
+CLEARLY_BETTER = 0.03
+# Fewer than FOUR signs cannot tell one peak from three, so they must lower the error by this fraction more.
+FOUR, COARSER = 4, 0.04
+# The fractions of the first round's budget that contrasts can get beside counts.
+PARTS = np.arange(8, 33) / 40
+TINY = 1e-300
 # Contrasts have fewer cells than tables, so their noise must be below this fraction of the tables' noise.
 CLEARLY = 0.7
 
 
-def columns_by_contrasts(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:
-    """Return the columns that the first round measures by contrasts at delta = 0, and their fraction of its budget.
+class Looked(NamedTuple):
+    """How the first round measures columns at delta = 0.
 
-    These are the columns with at most some number of positions. The number is the one with the least predicted error in
-    all frequencies together, in total variation and up to a factor. By contrasts the noise in k frequencies together is
-    about that in one contrast. By frequencies it is sqrt(k) times that in one frequency.
+    ``contrasted`` (d,) are the columns that have max-norm noise, and ``part`` is their fraction of the round's budget.
+    Numbers with more positions have it if ``signs``, the number of cosines whose signs are measured, is not 0.
     """
-    few = np.array([has_few(column) for column in columns])
-    sizes = np.array([by_levels(column).size if has_few(column) else float(LEAST_COUNTED) for column in columns])
-    few &= sizes <= MOST_IN_LOOK
-    found: tuple[float, NDArray[np.bool_], float] = (math.inf, few, 0.0)
-    for most in [0.0, *np.unique(sizes[few])]:
-        own = few & (sizes <= most)
-        entries, others = int((sizes[own] - 1.0).sum()), int((~own).sum())
-        if most and not entries:
-            continue
-        errors = np.sqrt([deviation_of("linf", entries) * np.sqrt(sizes[own]).sum(),
-                          deviation_of("laplace") * others * sizes[~own].sum()])
-        if errors.sum() < found[0]:
-            found = (float(errors.sum()), own, float(errors[0] / errors.sum()))
-    return found[1], found[2]
+
+    contrasted: NDArray[np.bool_]
+    part: float
+    signs: int
+
+
+def looks_of(columns: Sequence[Partition], strength: float) -> Looked:
+    """Return how the first round measures columns at delta = 0: the plan with the least predicted error.
+
+    Columns of few positions have contrasts. Numbers with more positions have counts, or the signs of some first
+    cosines. All others have counts. All contrasts and signs share one draw of noise in the max norm, and all counts
+    another one, of Laplace noise. ``strength`` is n epsilon of both together.
+
+    A column's density, divided by the even one, has coefficients of orthonormal functions: cosines of its place, or
+    contrasts of its categories. Coefficient a is assumed to have mean 0 and the variance OF_COSINES / a^2 for a number,
+    and OF_CONTRASTS / (k + 2), at most 1, for k categories. A measurement with noise of variance s^2 leaves
+    v s^2 / (v + s^2) of a variance v. The predicted error of a column is the root of the sum over all its coefficients;
+    that of a plan is the sum over the columns.
+    """
+    plan = _Planned.of(columns, strength)
+    own, part = plan.without_signs
+    best = Looked(own, part, 0)
+    if plan.few.all():
+        return best
+    # Without any measurement. Noise that hides everything leaves as much, and then signs are measured.
+    nothing = float(replace(plan, strength=0.0).errors(own, 0, np.array([part]))[0])
+    most = nothing - float(plan.errors(own, 0, np.array([part]))[0])
+    most += CLEARLY_BETTER * min(most, int((~plan.few).sum()) * math.sqrt(OF_COSINES * math.pi**2 / 6.0))
+    own = own | ~plan.few
+    parts = np.ones(1) if own.all() else PARTS
+    for signs in SIGNS:
+        gains = nothing - plan.errors(own, signs, parts)
+        if gains.max() >= most * (1.0 + COARSER * (signs < FOUR)) - 1e-12 * nothing:
+            most, best = float(gains.max()), Looked(own, float(parts[gains.argmax()]), signs)
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Planned:
+    """The columns of a plan: which have few positions, how many, which of them are short, and special values (d,)."""
+
+    few: NDArray[np.bool_]
+    sizes: Integers
+    short: NDArray[np.bool_]
+    special: Integers
+    strength: float
+
+    @classmethod
+    def of(cls, columns: Sequence[Partition], strength: float) -> "_Planned":
+        few = np.array([has_few(column) for column in columns])
+        sizes = np.array([by_levels(column).size if own else LEAST_COUNTED
+                          for column, own in zip(columns, few, strict=True)])
+        return cls(few, sizes, few & (sizes <= MOST_IN_LOOK), np.array([len(each.indicators) for each in columns]),
+                   strength)
+
+    @property
+    def without_signs(self) -> tuple[NDArray[np.bool_], float]:
+        """The columns that have contrasts if there are no signs, and their fraction of the budget.
+
+        These are the columns with at most some number of positions. The number is the one with the least predicted
+        noise in all frequencies together, in total variation and up to a factor. By contrasts the noise in k
+        frequencies together is about that in one contrast. By frequencies it is sqrt(k) times that in one frequency.
+        """
+        found: tuple[float, NDArray[np.bool_], float] = (math.inf, self.short, 0.0)
+        for most in [0.0, *np.unique(self.sizes[self.short]).tolist()]:
+            own = self.short & (self.sizes <= most)
+            entries, others = int((self.sizes[own] - 1.0).sum()), int((~own).sum())
+            if most and not entries:
+                continue
+            errors = np.sqrt([deviation_of("linf", entries) * np.sqrt(self.sizes[own]).sum(),
+                              deviation_of("laplace") * others * self.sizes[~own].sum()])
+            if errors.sum() < found[0]:
+                found = (float(errors.sum()), own, float(errors[0] / errors.sum()))
+        return found[1:]
+
+    def errors(self, own: NDArray[np.bool_], signs: int, parts: Array) -> Array:
+        """Return the predicted error (p,) if some columns (d,) have contrasts or signs, with these parts (p,)."""
+        few, sizes = self.few, self.sizes
+        entries = int((sizes[own & few] - 1).sum() + (self.special + signs)[own & ~few].sum())
+        with np.errstate(divide="ignore", over="ignore"):
+            noise = (2.0 * deviation_of("linf", entries) / (parts * self.strength)) ** 2
+            each = (1.0 - parts) * self.strength / max(int((~own).sum()), 1)
+            of_count = (2.0 * deviation_of("laplace") / each) ** 2
+        return np.asarray(
+            _of_categories(sizes[own & few], noise) + _of_categories(sizes[~own & few], of_count, True)
+            + (own & ~few).sum() * _of_signs(signs, noise) + (~own & ~few).sum() * _of_counts(each, of_count))
+
+
+def _of_categories(sizes: Integers, noise: Array, counted: bool = False) -> Array:
+    """Return the predicted error (p,) of columns of so many categories, for noise (p,) in contrasts or in counts."""
+    of_coefficients = noise[:, None] * (sizes if counted else 1.0)
+    variances = np.minimum(OF_CONTRASTS / (sizes + 2.0), 1.0)
+    return np.asarray(np.sqrt((sizes - 1.0) * _left(variances, of_coefficients)).sum(axis=1))
+
+
+def _of_signs(count: int, noise: Array) -> Array:
+    """Return the predicted error (p,) of a number. A sign is 4 / pi cosines, but for cosines of higher degrees."""
+    return _of_cosines(np.full(len(noise), count), 2.0 * (0.25 * math.pi) ** 2 * noise)
+
+
+def _of_counts(strength: Array, noise: Array) -> Array:
+    count = np.array([counted(own) for own in strength.tolist()])
+    return _of_cosines(count, count * noise)
+
+
+def _of_cosines(count: Integers, noise: Array) -> Array:
+    """Return the predicted error (p,) of a number of which some first coefficients (p,) have noise (p,)."""
+    degrees = np.arange(1.0, max(count.max(), 1) + 1.0)
+    left = np.where(degrees <= count[:, None], _left(OF_COSINES / degrees**2, noise[:, None]), 0.0)
+    return np.asarray(np.sqrt(left.sum(axis=1) + OF_COSINES / (count + 0.5)))
+
+
+def _left(variance: Any, noise: Any) -> Any:
+    """Return what a measurement with noise of some variance, which can be infinite, leaves of a variance."""
+    return variance / (1.0 + variance / np.maximum(noise, TINY))
+
+
+def counted(strength: float) -> int:
+    """Return the number of intervals of a number that is measured by counts, for n epsilon of its own."""
+    wanted = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS)) ** (2.0 / 3.0)
+    return max(int(wanted), LEAST_COUNTED)
 
 
 def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool:

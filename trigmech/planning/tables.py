@@ -11,7 +11,8 @@ squares. A column with a single position never moves.
 (:mod:`trigmech.functions.contrasts`). All of them together get noise of density proportional to exp(-max |z| / scale).
 A contrast is in [-1, 1] for every row, so half its mean moves by at most 1/n. The largest of any number of such moves
 is at most 1/n too. The vector of these columns has its own charge, and the other columns have another one; each gets a
-fraction of epsilon.
+fraction of epsilon. If rows are few, the signs of the first cosines of numbers are measured with them
+(:class:`trigmech.queries.signs.Signs`), instead of counts: signs are in [-1, 1] as well.
 
 *Details* ("columns, closer") are the counts in finer intervals of every heavy interval of the look. The intervals of a
 column are disjoint. So for any number of heavy intervals, all finer intervals of a column, together with "elsewhere",
@@ -75,24 +76,29 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import (
     LEAST_COUNTED,
     MOST_CONTRASTED,
+    MOST_INTERVALS,
     MOST_PRODUCTS,
+    OF_SIGNS,
+    Looked,
     by_levels,
-    columns_by_contrasts,
     contrasts_are_sharper,
+    counted,
     has_few,
+    looks_of,
 )
 from trigmech.planning.design import Regime, Round
 from trigmech.planning.shares import Shares, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums
+from trigmech.queries.signs import Signs
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-# The intervals of a number in the look. More intervals cost prefix sums hardly anything, but they cost counts much.
-LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
+# The fewest intervals of a number in the look. More cost prefix sums hardly anything, but they cost counts much.
+LEAST_INTERVALS = 64
 # In the look, a number's distribution function counts as much as this many categories.
 OF_A_NUMBER = 8
 # The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
@@ -150,7 +156,7 @@ class TableDesign:
     triples: float = 0.0
 
     @cached_property
-    def looks(self) -> tuple[Measurement[Histogram], ...]:
+    def looks(self) -> tuple[Measurement[Look], ...]:
         """The look's measurement of each column, without values but with its noise."""
         found = [each for one in self.first for each in one.planned]
         return tuple(sorted(found, key=lambda each: each.query.column))
@@ -231,12 +237,18 @@ class TableDesign:
 
     def __str__(self) -> str:
         numbers = [partition for partition in self.partitions if partition.value is not None]
-        lines = [f"first: every column's frequencies, of {len(numbers)} numbers by up to "
-                 f"{max((partition.intervals for partition in numbers), default=0)} intervals"]
+        signs = [each.query for each in self.looks if isinstance(each.query, Signs)]
+        counted = [partition for partition in numbers if all(partition is not each.partition for each in signs)]
+        lines = ["first: every column's frequencies" + (f", of {len(counted)} numbers by up to "
+                 f"{max((partition.intervals for partition in counted), default=0)} intervals" if counted or not signs
+                 else "")]
         for one in self.first:
             noise = [each.deviation for each in one.planned]
+            held = len(noise) - sum(isinstance(each.query, Signs) for each in one.asked)
+            means = [f"of {held} columns by contrasts"] * bool(held or not signs)
+            means += [f"of {len(signs)} numbers by the signs of {signs[0].count} cosines"] if signs else []
             lines.append(f"  noise in a frequency {min(noise):.2g} to {max(noise):.2g}" if one.charge.law != "linf" else
-                         f"  of {len(noise)} columns by contrasts; noise in each {max(noise):.2g}")
+                         f"  {', '.join(means)}; noise in each {max(noise):.2g}")
         if self.closer is not None:
             lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise "
                          f"{self.closer_deviation:.2g}")
@@ -273,10 +285,12 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
     closer = 0.0 if all(has_few(column, least) for column in columns) else shares.closer
     look = shares.look if d > 1 else 1.0 - closer
-    contrasted, of_contrasts = (np.zeros(d, dtype=bool), 0.0) if gaussian else columns_by_contrasts(columns)
+    looked = Looked(np.zeros(d, dtype=bool), 0.0, 0) if gaussian else looks_of(columns, n * regime.part(look))
+    contrasted, of_contrasts = looked.contrasted, looked.part
     others = d - int(contrasted.sum())
     each = n * regime.part(look * (1.0 - of_contrasts) / max(others, 1))
-    partitions = tuple(by_levels(column) if own else _partition(column, each, gaussian)
+    partitions = tuple((by_levels(column) if has_few(column) else column.cut(even_edges(column.levels, OF_SIGNS)))
+                       if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A column with a single category cannot move. It gets the weight of two categories.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
@@ -296,7 +310,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
     first = charge("columns", look * (1.0 - of_contrasts),
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
-    asked = [Measurement((Contrasts if own else PrefixSums if gaussian else Histogram)(j, partition), weight)
+    asked = [Measurement(_look(j, columns[j], partition, own, gaussian, looked.signs), weight)
              for j, (partition, own, weight) in enumerate(zip(partitions, contrasted.tolist(), weights.tolist(),
                                                               strict=True))]
     second = charge("columns, contrasts", look * of_contrasts, 2.0 * UNIT * (longest + 8.0), True)
@@ -306,6 +320,13 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
                        charge("dependence", rest - kept, sharp=sharp),
                        shares.products * rest / (rest - kept) if rest else 0.0, shares.scores, tuple(crossed),
                        charge("selected tables", kept), triples)
+
+
+def _look(j: int, whole: Partition, partition: Partition, contrasted: bool, gaussian: bool, signs: int) -> Look:
+    """Return the first query about a column."""
+    if contrasted:
+        return Contrasts(j, partition) if has_few(whole) else Signs(j, partition, signs)
+    return (PrefixSums if gaussian else Histogram)(j, partition)
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:
@@ -350,7 +371,8 @@ def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
     """
     if column.value is None:
         return column
+    if not gaussian:
+        return column.cut(even_edges(column.levels, counted(strength)))
     count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))
-    rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0))) if gaussian else count ** (2.0 / 3.0)
-    least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
-    return column.cut(even_edges(column.levels, int(min(max(rounded, least), MOST_INTERVALS))))
+    rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0)))
+    return column.cut(even_edges(column.levels, int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))))

@@ -7,6 +7,7 @@ signs, so each moves by at most 2/n, and half of each is measured.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,29 +30,17 @@ TWO_ENTRIES = {"L1": 2.0, "L2": math.sqrt(2.0), "Linf": 1.0}
 ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 
 
-@register
 @dataclass(frozen=True, eq=False)
-class Histogram(Query):
-    """The frequencies of the positions of one column, measured directly.
+class Look(Query):
+    """A measurement of the whole distribution of one column.
 
     column: The column's position in the schema.
     partition: The partition of that column.
     """
 
-    name: ClassVar[str] = "histogram"
     order: ClassVar[int] = 0  # type: ignore[misc]
     column: int
     partition: Partition
-
-    @property
-    def size(self) -> int:
-        """The number of positions."""
-        return self.partition.size
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One mean for each position."""
-        return (self.partition.size,)
 
     @property
     def kind(self) -> str:
@@ -62,6 +51,29 @@ class Histogram(Query):
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
         """The column."""
         return (self.column,)
+
+    @property
+    @abstractmethod
+    def greatest_noise(self) -> float:
+        """The largest deviation, for noise of deviation 1, in the shares that the query tells without bias."""
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Histogram(Look):
+    """The frequencies of the positions of one column, measured directly."""
+
+    name: ClassVar[str] = "histogram"
+
+    @property
+    def size(self) -> int:
+        """The number of positions."""
+        return self.partition.size
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One mean for each position."""
+        return (self.partition.size,)
 
     def evaluate(self, points: Array) -> Array:
         """Return indicators of the positions."""

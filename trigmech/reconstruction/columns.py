@@ -13,8 +13,9 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
-from trigmech.reconstruction.densities import smooth_density
+from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums
+from trigmech.queries.signs import Signs
+from trigmech.reconstruction.densities import density_of_signs, smooth_density
 from trigmech.reconstruction.tails import with_tails
 
 Array = NDArray[np.float64]
@@ -32,6 +33,8 @@ TAIL, LARGEST_NOISE = 3.0, 0.03
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 # With less noise than this, pieces alone are exact enough, and the rounding of squares would destroy the evidence.
 LEAST_DEVIATION = 1e-5
+# If less than this is left beside special values, the density of the rest is not looked for.
+LEAST_REST = 1e-12
 # Neighbouring intervals of a smooth density stay apart if together they hold at least LIGHT standard deviations of the
 # noise, and if their densities differ by more than the factor UNLIKE. An end of the range counts as empty if it holds
 # less than the fraction NEXT_TO_EMPTY of this mass.
@@ -53,9 +56,11 @@ def nearest_probabilities(values: Array, total: float = 1.0) -> Array:
     return made * (total / found) if found > 0 else np.full(len(values), total / len(values))
 
 
-def released_column(look: Measurement[Histogram]) -> ReleasedColumn:
-    """Return the distribution of a column from its measured histogram."""
+def released_column(look: Measurement[Look]) -> ReleasedColumn:
+    """Return the distribution of a column from its look."""
     query = look.query
+    if isinstance(query, Signs):
+        return distribution_of_signs(query, look.known, look.deviation)
     if isinstance(query, Contrasts):
         return ReleasedColumn(query.partition, nearest_probabilities(look.means), look.deviation)
     return distribution_of(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
@@ -104,6 +109,24 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
             ends, each = with_tails(ends, each, values[k:] / deviation, factor / deviation, inverse * deviation)
     edges, mass = _places(partition.edges, ends, each) if smooth is None else _smooth_places(
         partition.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
+    return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
+
+
+def distribution_of_signs(query: Signs, values: Array, deviation: float,
+                          rng: np.random.Generator | None = None) -> ReleasedColumn:
+    """Return the distribution of a number from the noisy means (size,) of signs: a posterior mean, or a draw.
+
+    Signs tell the coarse shape alone. The models of smooth densities with atoms fill the rest.
+    """
+    k, c, partition = len(query.partition.indicators), query.partition.intervals, query.partition
+    values, deviation = np.clip(values, -1e100, 1e100), min(deviation, 1e100)
+    held = np.clip(0.5 + 0.5 * values[:k], 0.0, 1.0)
+    held *= min(1.0, 1.0 / max(held.sum(), 1e-300))
+    rest = max(1.0 - float(held.sum()), 0.0)
+    if rest <= LEAST_REST:
+        return ReleasedColumn(partition, np.concatenate([held, np.full(c, rest / c)]), deviation)
+    made = density_of_signs(values[k:], max(deviation, LEAST_DEVIATION * rest), rest, c, rng)
+    edges, mass = _smooth_places(partition.edges, _proper(made, rest), LIGHT * min(deviation, LARGEST_PLACE))
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 

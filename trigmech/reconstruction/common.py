@@ -11,7 +11,7 @@ from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement, Query, parents
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram
+from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import looked_closer, nearest_probabilities, released_column
 
 Array = NDArray[np.float64]
@@ -34,7 +34,7 @@ def _common(j: int, whole: Partition, measurements: Sequence[Measurement[Query]]
     if whole.value is not None:
         whole = whole.cut(even_edges(whole.levels, EVEN))
     column = ReleasedColumn(whole, np.full(whole.size, 1.0 / whole.size), 1.0)
-    looks = [each for each in own if isinstance(each.query, Histogram)]
+    looks = [each for each in own if isinstance(each.query, Look)]
     tables = [each for each in own if isinstance(each.query, Marginal)]
     if looks:
         column = released_column(min(looks, key=lambda each: each.deviation))  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from scipy.fft import idct
 from scipy.special import betainc, ndtr
 
 from trigmech.functions import prefix_sums
+from trigmech.functions.contrasts import contrasts
 
 Array = NDArray[np.float64]
 
@@ -87,9 +88,24 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
 def _smooth_density(packed: bytes, deviation: float, total: float, cumulative: bool,
                     rival: float) -> tuple[Array, float]:
     values = np.frombuffer(packed)
-    library = _library(len(values), cumulative)
-    found = _explained(library, values / total, deviation / total, np.zeros(0, dtype=np.int64))
-    most = min(MOST_ATOMS, len(values) // 4)
+    found = _best(_library(len(values), cumulative), values / total, deviation / total, len(values) // 4, rival)
+    return _posterior_mean(found) * total, found.surprise
+
+
+def density_of_signs(values: Array, deviation: float, total: float, count: int,
+                     rng: np.random.Generator | None = None) -> Array:
+    """Return the posterior mean (count,) of a histogram of which the first contrasts (q,) were measured.
+
+    With a generator, return a draw from the posterior instead. Values, which can be negative, have the given total.
+    For the other arguments see :func:`smooth_density`.
+    """
+    found = _best(_library(count, len(values)), values / total, deviation / total, len(values), math.inf)
+    return (_posterior_mean(found) if rng is None else _drawn(found, rng)) * total
+
+
+def _best(library: "_Library", values: Array, noise: float, most: int, rival: float) -> "_Explained":
+    """Return the posterior of all models, with as many atoms as the evidence asks for: at most ``most``."""
+    found, most = _explained(library, values, noise, np.zeros(0, dtype=np.int64)), min(MOST_ATOMS, most)
     while len(found.atoms) < most:
         more = _with_another_atom(found)
         gain = 0.0 if more is None else found.surprise - more.surprise
@@ -97,7 +113,7 @@ def _smooth_density(packed: bytes, deviation: float, total: float, cumulative: b
         if more is None or gain <= 0.0 or found.surprise - 2.0 * gain * (most - len(found.atoms)) > rival:
             break
         found = more
-    return _posterior_mean(found) * total, found.surprise
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +165,7 @@ class _Models:
 
 @dataclass(frozen=True, eq=False)
 class _Library:
-    """The models of a histogram of c intervals that is measured by F (c, c): with the even base and with others."""
+    """The models of a histogram of c intervals that is measured by F (q, c): with the even base and with others."""
 
     factor: Array
     gram: Array
@@ -176,9 +192,14 @@ class _Explained:
     surprise: float
 
 
-@lru_cache(maxsize=24)
-def _library(count: int, cumulative: bool) -> _Library:
-    factor = prefix_sums.factor(count) if cumulative else np.eye(count)
+# Typed, because 1 and True are equal.
+@lru_cache(maxsize=24, typed=True)
+def _library(count: int, measured: bool | int) -> _Library:
+    """Return the models of a histogram that is measured by prefix sums, by counts, or by some contrasts."""
+    if measured is True or measured is False:
+        factor = prefix_sums.factor(count) if measured else np.eye(count)
+    else:
+        factor = contrasts(count)[:, :measured].T.astype(np.float64)
     most, coarse = min(count - 1, COSINES_OF_EVEN), min(count, COARSE)
     waves = idct(np.eye(count), axis=0, norm="ortho")[:, 1 : most + 1] * np.sqrt(2.0 / count)
     spread = np.diff(np.clip(np.linspace(0.0, coarse, count + 1)[:, None] - np.arange(coarse), 0.0, 1.0), axis=0)
@@ -192,7 +213,7 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
                masses: Array | None = None, price: float = 0.0) -> _Explained:
     masses = np.zeros(0) if masses is None else masses
     rest, precision = 1.0 - float(masses.sum()), noise**-2
-    point = np.zeros(len(values))
+    point = np.zeros(len(library.gram))
     point[atoms] = masses
     seen = library.factor.T @ values
     alone = float(values @ values - 2.0 * point @ seen + point @ library.gram @ point)
@@ -308,7 +329,7 @@ def _with_the_best_atom(found: _Explained, kind: int) -> _Explained | None:
 
 def _posterior_mean(found: _Explained) -> Array:
     rest = 1.0 - float(found.masses.sum())
-    made = np.zeros(len(found.values))
+    made = np.zeros(len(found.library.gram))
     for models, projected, weights in zip(found.library.kinds, found.projected, found.weights, strict=True):
         own, variances = weights.sum(axis=(1, 2)), rest**2 * models.variances[:, None]
         held = np.flatnonzero(own > LEAST_WEIGHT)
@@ -319,6 +340,23 @@ def _posterior_mean(found: _Explained) -> Array:
                                  + np.einsum("bmk,bk->m", models.cosines[held], coefficients))
     made[found.atoms] += found.masses
     return made
+
+
+def _drawn(found: _Explained, rng: np.random.Generator) -> Array:
+    """Return a draw from the posterior: a model by its probability, and its coefficients. Atoms keep their masses."""
+    rest, sizes = 1.0 - float(found.masses.sum()), [weights.size for weights in found.weights]
+    odds = np.concatenate([weights.ravel() for weights in found.weights])
+    place = int(rng.choice(len(odds), p=odds / odds.sum()))
+    kind = int(place >= sizes[0])
+    models, weights = found.library.kinds[kind], found.weights[kind]
+    b, r, v = np.unravel_index(place - kind * sizes[0], weights.shape)
+    variance, gains = rest**2 * models.variances[v], models.gains[b, r]
+    left = variance * found.noise**2 / (found.noise**2 + variance * gains)
+    rotated = variance / (found.noise**2 + variance * gains) * found.projected[kind][b, r] + np.sqrt(left) * rng.normal(
+        size=len(gains))
+    made = models.spread @ (rest * models.bases[b] + models.cosines[b] @ (models.loadings[b, r].T @ rotated))
+    made[found.atoms] += found.masses
+    return np.asarray(made)
 
 
 @lru_cache(maxsize=24)

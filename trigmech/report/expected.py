@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Histogram
+from trigmech.queries.one_way import Look
+from trigmech.queries.signs import Signs
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column
@@ -25,6 +27,7 @@ Array = NDArray[np.float64]
 TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 # The fraction of rows of the category whose means the preview describes.
 TYPICAL_SHARE = 0.1
+COARSE = "only the coarse shape of the column is measured"
 # An error beyond this one is given as this one: JSON has no infinity, and nobody needs to tell them apart.
 LARGEST_ERROR = 1e300
 
@@ -87,12 +90,12 @@ class Outlook:
 def outlook_of(agenda: Agenda, schema: Schema) -> Outlook:
     """Return the planned measurements."""
     columns, together = list[Expected](), list[Expected]()
-    for kind, told in ((Histogram, _of_histograms), (Functions, _of_functions), (Marginal, _of_tables),
+    for kind, told in ((Look, _of_looks), (Functions, _of_functions), (Marginal, _of_tables),
                        (Products | Directions, _of_products)):
         held = [each for each in agenda.measurements if isinstance(each.query, kind)]
         for each in told(held, schema, agenda.note) if held else ():
             (columns if each.column else together).append(each)
-    known = Histogram | Functions | Marginal | Products | Directions
+    known = Look | Functions | Marginal | Products | Directions
     together += [Expected("", f"{each.query.kind}, at worst", float(each.deviations.max()))
                  for each in agenda.measurements if not isinstance(each.query, known)]
     size = sum(math.prod(each.query.shape) for each in agenda.measurements)
@@ -112,12 +115,24 @@ def _of_functions(asked: Sequence[Measurement[Functions]], schema: Schema, note:
         yield Expected("", "mean of a function of whole rows, at worst", float(whole.max()))
 
 
-def _of_histograms(asked: Sequence[Measurement[Histogram]], schema: Schema, note: str) -> Iterable[Expected]:
+def _of_looks(asked: Sequence[Measurement[Look]], schema: Schema, note: str) -> Iterable[Expected]:
     for look in asked:
-        yield from _of_histogram(look, schema.columns[look.query.column])
+        told = _of_signs if isinstance(look.query, Signs) else _of_histogram
+        yield from told(look, schema.columns[look.query.column])
 
 
-def _of_histogram(look: Measurement[Histogram], column: Column) -> Iterable[Expected]:
+def _of_signs(look: Measurement[Any], column: Column) -> Iterable[Expected]:
+    """Return the noise in a number's mean, in the share of its rows in half of its range, and in that of a value."""
+    query, partition, points = look.query, look.query.partition, "percentage points"
+    spread = look.deviation * query.noise_of(np.pad(partition.centres, (len(partition.indicators), 0)))
+    yield _of_number(column, float(spread))
+    noise = 100.0 * look.deviation * query.greatest_noise
+    yield Expected(column.name, "share of the rows in half of the range", noise, points, COARSE)
+    if partition.indicators:
+        yield Expected(column.name, "share of a special or missing value", noise, points)
+
+
+def _of_histogram(look: Measurement[Any], column: Column) -> Iterable[Expected]:
     """Return the noise in a column's mean, in the share of its rows below a value, and in that of a category."""
     query, partition, points = look.query, look.query.partition, "percentage points"
     if partition.intervals:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trigmech.functions.partition import Partition
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Histogram
+from trigmech.queries.one_way import Histogram, Look
 from trigmech.reconstruction.tables import cells_of_columns
 from trigmech.report.columns import ColumnShares, Noisy, is_numeric
 from trigmech.report.dependences import Dependence, dependences_of
@@ -72,6 +72,9 @@ class TableAccount:
             look = self.release.look_at(j)
             if look is None:
                 continue
+            if not isinstance(look.query, Histogram):
+                rows.append(self._of_signs(column.name, look))
+                continue
             partition, frequencies = look.query.partition, look.means
             made = np.bincount(partition.codes(points), weights, partition.size)
             k = len(partition.indicators)
@@ -84,10 +87,19 @@ class TableAccount:
                      ("Column", "Statistic", "Standard deviation of the noise", "Greatest difference",
                       "Difference in standard deviations"), rows, (2, 3, 4))
 
+    def _of_signs(self, name: str, look: Measurement[Any]) -> Row:
+        """Return a column of whose shares only those of some halves are released."""
+        held = self.synthesis.distribution
+        apart = 0.5 * float(np.abs(look.query.means(held.points, held.weights) - look.means).max())
+        noise = look.deviation * look.query.greatest_noise
+        return (name, "shares on one side of signs", percent(noise), percent(apart), number(apart / noise, 2))
+
     def _rounds(self) -> list[tuple[str, Array]]:
         release = self.release
-        named = [look.deviations[: len(look.query.partition.indicators)] for look in release.looks]
-        below = [look.deviations[len(look.query.partition.indicators) :] for look in release.looks]
+        told = [look for look in release.looks if isinstance(look.query, Histogram)]
+        signs = [look for look in release.looks if not isinstance(look.query, Histogram)]
+        named = [look.deviations[: len(look.query.partition.indicators)] for look in told]
+        below = [look.deviations[len(look.query.partition.indicators) :] for look in told]
         seen = len({look.query.columns for look in release.closer})
         again = len(release.measurements) - len(release.known)
         # A pair's second table is the finer one.
@@ -104,6 +116,7 @@ class TableAccount:
         products = tuple(each for each in (release.products, release.directions) if each is not None)
         return [("first: frequencies of categories, special and missing values", of(named)),
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
+                (f"first: signs of cosines of {len(signs)} columns of numbers", noise(signs)),
                 (f"second: within {len(release.closer)} heavy intervals of {seen} columns",
                  noise(release.closer)),
                 (f"third: cells of tables of {len(coarse)} pairs of columns"
@@ -127,7 +140,8 @@ class TableAccount:
         """Return how finely each column was measured. Its first measurement chose the later ones."""
         release = self.release
         d = len(release.columns)
-        sizes = [look.query.partition.size if (look := release.look_at(j)) else "—" for j in range(d)]
+        sizes = [(look.query.partition.size if isinstance(look.query, Histogram) else look.query.size)
+                 if (look := release.look_at(j)) else "—" for j in range(d)]
         closer = [sum(look.query.columns == (j,) for look in release.closer) for j in range(d)]
         held = cells_of_columns(release)
         cells = [int(held[j].max()) + 1 if j in held else "—" for j in range(d)]
@@ -152,8 +166,10 @@ class TableAccount:
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
-def _noisy(look: Measurement[Histogram], own: ColumnShares) -> Noisy:
-    """Return the released frequencies of a column, in the cells of a marginal."""
+def _noisy(look: Measurement[Look], own: ColumnShares) -> Noisy | None:
+    """Return the released frequencies of a column, in the cells of a marginal; None if signs do not tell them."""
+    if not isinstance(look.query, Histogram):
+        return None
     partition, frequencies = look.query.partition, look.means
     k = len(partition.indicators)
     within = _within(partition, _thresholds(own, partition)) if partition.intervals else np.zeros((0, 0))

@@ -17,8 +17,7 @@ from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
-from trigmech.planning.contrasted import MOST_IN_LOOK
-from trigmech.planning.tables import MOST_INTERVALS
+from trigmech.planning.contrasted import MOST_IN_LOOK, MOST_INTERVALS
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
