@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, shown
 from trigmech.inference.bias import bias, squared
-from trigmech.inference.estimate import Estimate
+from trigmech.inference.estimate import Estimate, within
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
 
@@ -210,7 +209,7 @@ class Imputations:
         if again.size:
             variance += squared(bias(again))
         deviation = np.sqrt(variance)
-        half = deviation * float(stdtrit(m - 1, 0.5 * (1.0 + level)))
+        half = deviation * within(m - 1, level)
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)
