@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 
 ALPHA, TABLES = 0.05, 20
 # Rows, epsilon and delta.
-SETTINGS = ((300, 0.5, 1e-6), (300, 1.0, 1e-6), (300, 5.0, 1e-6), (300, 1.0, 0.0), (5_000, 0.5, 1e-6),
-            (5_000, 1.0, 1e-6), (5_000, 5.0, 1e-6), (5_000, 1.0, 0.0), (50_000, 1.0, 1e-6), (50_000, 1.0, 0.0))
+SETTINGS = ((300, 0.5, 1e-6), (300, 1.0, 1e-6), (300, 5.0, 1e-6), (300, 1.0, 0.0), (5_000, 1.0, 1e-6), (5_000, 1.0, 0.0),
+            (50_000, 1.0, 1e-6))
 SITES = ("p", "q", "r")
 SCHEMA = tm.Schema([tm.Column("x", -4, 4), tm.Column("y", -3, 12),
                     tm.Column("arm", kind="categorical", categories=("new", "old")),
@@ -105,7 +105,7 @@ def _weighted(rows: tm.WeightedTable, number: str, group: str) -> float:
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
     """Return the calls; quick: the first setting."""
     return {call(alarms, n=n, epsilon=epsilon, delta=delta, seed=seed): {"rows": n, "epsilon": epsilon, "delta": delta}
-            for n, epsilon, delta in SETTINGS[:asked.size] for seed in range(asked.seeds)}
+            for seed in range(asked.seeds) for n, epsilon, delta in SETTINGS[:asked.size]}
 
 
 def of_tests(head: dict[str, Any], result: dict[str, list[float]]) -> list[dict[str, Any]]:
@@ -145,5 +145,5 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 
 nulls = Experiment(
-    name="nulls", what="tests where there is nothing to be found: rates of false alarms (fifteen minutes; no data)",
-    seeds=(2, 40), size=(1, None), cells=cells, lines=of_tests, table=rates, page=page)
+    name="nulls", what="tests where there is nothing to be found: rates of false alarms (five minutes; no data)",
+    seeds=(2, 30), size=(1, None), cells=cells, lines=of_tests, table=rates, page=page)

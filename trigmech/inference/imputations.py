@@ -66,6 +66,11 @@ class Imputations:
         """Rows of each table."""
         return 2 * self.points.shape[2]
 
+    @property
+    def _untold(self) -> float:
+        """The variance of the mean of a function of mean square 1 that no measured function tells."""
+        return self.white + (1.0 / self.n if self.population else 0.0)
+
     @cached_property
     def _columns(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         decoded = [tuple(self.schema.completed(self.schema.decode(half)) for half in table) for table in self.points]
@@ -211,7 +216,7 @@ class Imputations:
         open_ = 0.25 * apart.T @ apart / len(apart)
         size, along = np.linalg.eigh(between - open_)
         covariance = (between / len(whole) + (along * np.maximum(size, 0.0)) @ along.T
-                      + self.rows * open_ * (self.white + (1.0 / self.n if self.population else 0.0)))
+                      + self.rows * open_ * self._untold)
         if again.size:
             off = bias(again)
             covariance += off.T @ off / len(off)
@@ -251,7 +256,7 @@ class Imputations:
         m, value = len(whole), whole.mean(axis=0)
         between = whole.var(axis=0, ddof=1)
         open_ = 0.25 * np.square(halves[:, 0] - halves[:, 1]).mean(axis=0)
-        untold = self.rows * open_ * (self.white + (1.0 / self.n if self.population else 0.0))
+        untold = self.rows * open_ * self._untold
         variance = between / m + np.maximum(between - open_, 0.0) + untold
         again = np.asarray(again, dtype=np.float64)
         if again.size:
