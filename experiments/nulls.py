@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 
 ALPHA, TABLES = 0.05, 20
 # Rows, epsilon and delta.
-SETTINGS = ((300, 0.5, 1e-6), (300, 1.0, 1e-6), (300, 5.0, 1e-6), (300, 1.0, 0.0), (5_000, 1.0, 1e-6), (5_000, 1.0, 0.0),
-            (50_000, 1.0, 1e-6))
+SETTINGS = ((300, 0.5, 1e-6), (300, 1.0, 1e-6), (300, 5.0, 1e-6), (300, 1.0, 0.0), (5_000, 1.0, 1e-6),
+            (5_000, 1.0, 0.0), (50_000, 1.0, 1e-6))
 SITES = ("p", "q", "r")
 SCHEMA = tm.Schema([tm.Column("x", -4, 4), tm.Column("y", -3, 12),
                     tm.Column("arm", kind="categorical", categories=("new", "old")),
@@ -133,8 +133,8 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     overall = lines.assign(alarms=lines["rate"] * lines["tests"]).groupby("test", sort=False)[["alarms", "tests"]].sum()
     counts = lines.groupby("test", sort=False)["tests"].first()
     return ["# False alarms: tests where there is nothing to be found", "",
-            "Samples of populations in which two numbers depend on each other and on no group, and groups do not depend "
-            f"on each other (`experiments/nulls.py`). Tests at {ALPHA:.0%} for the population: naive ones on one "
+            "Samples of populations in which two numbers depend on each other and on no group, and groups do not "
+            f"depend on each other (`experiments/nulls.py`). Tests at {ALPHA:.0%} for the population: naive ones on one "
             f"synthetic table of n rows, those by {TABLES} imputations (`Imputations.p_value`), by weighted rows, and "
             "the p-value of `trigmech fit`. Each setting has "
             + ", ".join(f"{count} of *{name}*" for name, count in counts.items()) + "; tests on one release depend on "
