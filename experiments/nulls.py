@@ -70,17 +70,23 @@ def alarms(n: int, epsilon: float, delta: float, seed: int) -> dict[str, list[fl
     def add(test: str, method: str, p: float) -> None:
         found.setdefault(f"{test}, {method}", []).append(float(p))
 
+    def differing(number: str, group: str) -> float:
+        return held.p_value(lambda table: difference(table, number, group))
+
+    def depending(one: str, other: str) -> float:
+        return held.p_value(lambda table: dependence(table, one, other))
+
     for number in NUMBERS:
         for group in GROUPS:
             first = np.asarray(sample[group]) == _first(group)
             add("t test", "naive", _naive(lambda a, b: stats.ttest_ind(a, b, equal_var=False).pvalue,
                                           np.asarray(sample[number])[first], np.asarray(sample[number])[~first]))
-            add("t test", "imputations", held.p_value(lambda table, of=(number, group): difference(table, *of)))
+            add("t test", "imputations", differing(number, group))
             add("t test", "weights", _weighted(rows, number, group))
     for one, other in PAIRS:
         counts = pd.crosstab(np.asarray(sample[one]), np.asarray(sample[other])).to_numpy()
         add("chi-square", "naive", stats.chi2_contingency(counts, correction=False).pvalue)
-        add("chi-square", "imputations", held.p_value(lambda table, of=(one, other): dependence(table, *of)))
+        add("chi-square", "imputations", depending(one, other))
     add("t test", "fit", float(made.regression("y ~ arm", imputations=held).p[1]))
     return found
 
@@ -134,9 +140,9 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     counts = lines.groupby("test", sort=False)["tests"].first()
     return ["# False alarms: tests where there is nothing to be found", "",
             "Samples of populations in which two numbers depend on each other and on no group, and groups do not "
-            f"depend on each other (`experiments/nulls.py`). Tests at {ALPHA:.0%} for the population: naive ones on one "
-            f"synthetic table of n rows, those by {TABLES} imputations (`Imputations.p_value`), by weighted rows, and "
-            "the p-value of `trigmech fit`. Each setting has "
+            f"depend on each other (`experiments/nulls.py`). Tests at {ALPHA:.0%} for the population: naive ones on "
+            f"one synthetic table of n rows, those by {TABLES} imputations (`Imputations.p_value`), by weighted rows, "
+            "and the p-value of `trigmech fit`. Each setting has "
             + ", ".join(f"{count} of *{name}*" for name, count in counts.items()) + "; tests on one release depend on "
             "each other a little.", "",
             *markdown(["rows", "epsilon", "delta", *names], [
