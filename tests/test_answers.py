@@ -403,7 +403,7 @@ try:
 except SystemExit as end:
     assert not end.code
 heavy = {"numba", "sklearn", "statsmodels", "formulaic", "opendp", "highspy", "matplotlib", "scipy.stats",
-         "scipy.optimize", "scipy.sparse", "scipy.interpolate", "trigmech.results", "trigmech.mechanisms",
+         "scipy", "pyarrow.compute", "trigmech.results", "trigmech.mechanisms",
          "trigmech.reconstruction", "trigmech.measurement"}
 print(sorted(heavy & set(sys.modules)))
 """

@@ -256,6 +256,14 @@ def test_moments_that_nothing_has_leave_probabilities(moments):
     assert p[0] == 0.0
 
 
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 19, 20, 99, 400])
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.95, 0.9999])
+def test_quantiles_of_student_s_t_are_scipy_s(freedom, level):
+    from trigmech.inference.estimate import within
+
+    assert within(freedom, level) == pytest.approx(stats.t.ppf(0.5 * (1.0 + level), freedom), rel=1e-8)
+
+
 def test_combine_is_rubin_s_rule():
     estimates, variances = np.array([1.0, 2.0, 4.0, 3.0]), np.array([0.5, 0.4, 0.6, 0.5])
     b, u = estimates.var(ddof=1), variances.mean()
@@ -451,9 +459,14 @@ def test_means_that_rows_can_have_are_met_by_exchanges():
     values, picked = rng.normal(size=(600, 8)), rng.permutation(600).astype(np.int64)
     wanted = values.mean(axis=0) + 0.1
     before = picked.copy()
-    _exchanged(values, picked, wanted - values[picked].mean(axis=0), rng.integers(600, size=(9_600, 2)))
+    missing = wanted - values[picked].mean(axis=0)
+    for _ in range(16):
+        _exchanged(values, picked, missing, values @ missing, np.square(values).sum(axis=1),
+                   rng.integers(600, size=(600, 2)))
     assert len(picked) == len(before)
     assert np.abs(values[picked].mean(axis=0) - wanted).max() < 0.01
+    # What is missing is counted along with the exchanges.
+    np.testing.assert_allclose(missing, wanted - values[picked].mean(axis=0), atol=1e-12)
 
 
 def test_closed_intervals_count_the_bias_of_rehearsals():
@@ -507,3 +520,48 @@ def test_questions_and_regressions_count_the_bias_as_estimates_do():
     assert (answer.low["age"][0], answer.high["age"][0]) == pytest.approx((float(mean.low), float(mean.high)))
     held = fitted(made, "age ~ 1")
     assert (held.low[0], held.high[0]) == pytest.approx((float(mean.low), float(mean.high)))
+
+
+def test_an_exchange_is_made_only_if_it_brings_the_means_nearer():
+    """Against plain sums: each exchange that is made gains, and each that gains much is made."""
+    rng = np.random.default_rng(1)
+    values, picked = rng.normal(size=(50, 3)), np.arange(50)
+    wanted = values.mean(axis=0) + 0.2
+    lengths = np.square(values).sum(axis=1)
+    made = 0
+    for _ in range(400):
+        before, missing = picked.copy(), wanted - values[picked].mean(axis=0)
+        place, other = rng.integers(50, size=2)
+        distance = float(missing @ missing)
+        _exchanged(values, picked, missing.copy(), values @ missing, lengths, np.array([[place, other]]))
+        trial = before.copy()
+        trial[place] = other
+        after = float(np.square(wanted - values[trial].mean(axis=0)).sum())
+        if np.array_equal(picked, before):
+            change = values[other] - values[before[place]]
+            assert (after >= distance or float(change @ change) < 0.5 * (lengths[other] + lengths[before[place]])
+                    or other == before[place])
+        else:
+            np.testing.assert_array_equal(picked, trial)
+            assert after < distance
+            made += 1
+    assert made > 10
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_gradients_solve_what_the_factor_solves(delta, monkeypatch):
+    """Releases with many measured numbers are solved for by conjugate gradients: the same equations."""
+    import trigmech.inference.posterior as module
+
+    made = release(delta)
+    rows = made.distribution.points[:200]
+    psi = np.random.default_rng(6).normal(size=(200, 2))
+    direct = Posterior(made.release, rows, 0.004)
+    assert direct._factored is not None
+    monkeypatch.setattr(module, "MOST_FACTORED", 0)
+    monkeypatch.setattr(module, "STEPS", 150)
+    steps = Posterior(made.release, rows, 0.004)
+    assert steps._factored is None
+    np.testing.assert_allclose(steps.weights, direct.weights, atol=1e-6)
+    for one, other in zip(steps.variances(psi), direct.variances(psi), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3)

@@ -1,5 +1,6 @@
 """The rule of combined estimates, term by term, where the rows of a fit and those of the table differ in number."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,3 +60,128 @@ def test_progress_counts_tables_up_to_their_number():
     told = []
     assert len(made.imputations(3, progress=lambda *step: told.append(step))) == 3
     assert told == [("imputations", k, 3) for k in (1, 2, 3)]
+
+
+def covered(true, found, part=1.0):
+    """The share of truths within a part of the half widths."""
+    return float(np.mean(np.abs(true - found.value) <= part * 0.5 * (found.high - found.low)))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize("m", [3, 20])
+def test_intervals_hold_numbers_of_the_tables_law_at_exactly_their_level(m, level):
+    """Injected numbers: truth and tables have one normal law, so the error over its deviation has Student's t law."""
+    count, rng = 100_000, np.random.default_rng(7)
+    true, *whole = 3.0 + 2.0 * rng.normal(size=(m + 1, count))
+    whole = np.array(whole)
+    found = imputations(True, m=m).combined(whole, np.stack([whole, whole], axis=1), level)
+    four = 4.0 * np.sqrt(level * (1.0 - level) / count)
+    assert abs(covered(true, found) - level) < four
+    # Error bars a fifth narrower are found out at once, and ones a twentieth narrower, too.
+    narrower = 2.0 * stats.t.cdf(0.8 * stats.t.ppf(0.5 + level / 2, m - 1), m - 1) - 1.0
+    assert abs(covered(true, found, 0.8) - narrower) < four
+    assert level - covered(true, found, 0.8) > 8.0 * four
+    assert level - covered(true, found, 0.95) > four
+
+
+def test_what_tables_leave_open_and_the_bias_of_fits_are_held_too():
+    """Injected numbers: rows add noise to tables, the truth has as much as the undetermined part says, and fits are
+    off by a bias of random sign."""
+    count, rng, m, n, white, half = 50_000, np.random.default_rng(8), 20, 400, 0.01, 30
+    made = imputations(True, n=n, m=m, half=half, white=white)
+    middle, per_row = rng.normal(size=count), 9.0
+    halves = (middle + rng.normal(size=(m, 1, count)) + np.sqrt(per_row / half) * rng.normal(size=(m, 2, count)))
+    off = 1.5 * rng.choice([-1.0, 1.0], count)
+    true = middle + rng.normal(size=count) + np.sqrt(per_row * (white + 1.0 / n)) * rng.normal(size=count) + off
+    found = made.combined(halves.mean(axis=1), halves, again=np.array([[0.0 * off, off, off]]))
+    # Two values of a bias are nearer to each other than normal ones, so intervals are a little wide.
+    assert 0.95 < covered(true, found) < 0.99
+    without = made.combined(halves.mean(axis=1), halves)
+    assert covered(true, without) < 0.85
+    # What rows alone do: without noise of the release, the undetermined part is all of the variance.
+    halves = middle + np.sqrt(per_row / half) * rng.normal(size=(m, 2, count))
+    true = middle + np.sqrt(per_row * (white + 1.0 / n)) * rng.normal(size=count)
+    found = made.combined(halves.mean(axis=1), halves)
+    assert covered(true, found) > 0.95
+    assert covered(true, found, 0.4) < 0.9
+
+
+def weighted_rows(delta):
+    rows = np.random.default_rng(1).random((500, 2))
+    rows[:, 1] = 0.5 * rows[:, 0] + 0.5 * rows[:, 1]
+    return tm.synthesize(rows, SCHEMA, tm.Budget(2.0, delta), rng=np.random.default_rng(1)).weighted()
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_closed_intervals_hold_tables_of_the_prior_s_law_at_exactly_their_level(delta):
+    """Injected numbers: tables are weights drawn before the release is looked at, and their releases have its noise."""
+    made = weighted_rows(delta)
+    posterior, rng, count = made.posterior, np.random.default_rng(9), 4_000
+    prior = rng.normal(size=(posterior.m + posterior._values.shape[1], count))
+    tables = posterior._weights(prior)
+    released = posterior._forward(prior) + rng.normal(size=(len(posterior._residual), count))
+    estimates = posterior._weights(posterior._solve(posterior._backward(released)))
+    psi = np.column_stack([posterior.points, posterior.points[:, 0] * posterior.points[:, 1],
+                           rng.normal(size=posterior.m)])
+    psi -= psi.mean(axis=0)
+    without = replace(made, rehearsed=np.zeros((0, 3, 0, 2)))
+    found = without.interval(np.zeros(psi.shape[1]), psi, population=False)
+    errors, half = np.abs(psi.T @ (estimates - tables)), found.high[:, None]
+    four = 4.0 * np.sqrt(0.95 * 0.05 / count)
+    assert np.abs(np.mean(errors <= half, axis=1) - 0.95).max() < four
+    narrower = np.mean(errors <= 0.8 * half, axis=1)
+    assert (0.95 - narrower > 2.5 * four).all()
+
+
+def test_a_test_of_several_numbers_has_its_level_and_is_the_interval_s_for_one():
+    """Injected numbers: where all numbers are 0 in truth, p-values are even."""
+    rng, m, made = np.random.default_rng(10), 12, imputations(True, m=12)
+    root = np.array([[1.0, 0.0, 0.0], [0.8, 0.5, 0.0], [0.1, 0.2, 2.0]])
+
+    def p_of(whole):
+        halves = np.stack([whole, whole], axis=1)
+        object.__setattr__(made, "_found", lambda statistic: (whole, halves, np.zeros((0, 3, *whole.shape[1:]))))
+        return made.p_value(np.mean)
+
+    found = []
+    for _ in range(4_000):
+        whole = (rng.normal(size=(m, 3)) + rng.normal(size=3)) @ root.T
+        found.append(p_of(whole))
+    assert stats.kstest(found, "uniform").pvalue > 1e-3
+    # Tests that take the errors for a fifth smaller do not pass this.
+    distance = stats.f.isf(found, 3, m - 3)
+    assert stats.kstest(stats.f.sf(distance / 0.8**2, 3, m - 3), "uniform").pvalue < 1e-9
+    whole = rng.normal(0.9, 1.0, size=(m, 1))
+    one = made.combined(whole, np.stack([whole, whole], axis=1), level=1.0 - p_of(whole))
+    assert min(abs(float(one.low[0])), abs(float(one.high[0]))) < 1e-9
+    assert p_of(whole + 30.0) < 1e-8
+
+
+@pytest.mark.parametrize("statistic", [lambda table: [], lambda table: [1.0, 2.0], lambda table: np.arange(4.0),
+                                       lambda table: [np.mean(table["x"])] * 2, lambda table: np.nan])
+def test_tests_that_have_no_answer_are_refused(statistic):
+    with pytest.raises(tm.InputError):
+        imputations(True).p_value(statistic)
+
+
+def test_a_coefficient_is_held_beside_a_covariate_that_it_goes_with():
+    """Leaving the covariate out would move the coefficient from .5 to .92, which the intervals tell apart."""
+    schema = tm.Schema([tm.Column("x", -4, 4), tm.Column("c", -4, 4), tm.Column("y", -8, 8)])
+    held, far, alone = 0, 0, 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x, e = rng.normal(size=(2, 2_000))
+        c = 0.7 * x + 0.51**0.5 * e
+        table = np.column_stack([x, c, 0.5 * x + 0.6 * c + 0.7 * rng.normal(size=2_000)])
+        made = tm.synthesize(np.clip(table, [-4, -4, -8], [4, 4, 8]), schema, tm.Budget(2.0, 1e-6),
+                             rng=np.random.default_rng(seed))
+        tables = made.imputations(6)
+        with_it, without = (made.regression(formula, imputations=tables) for formula in ("y ~ x + c", "y ~ x"))
+        k = with_it.names.index("x")
+        held += with_it.low[k] <= 0.5 <= with_it.high[k]
+        far += with_it.high[k] < 0.92
+        alone += without.low[1] <= 0.92 <= without.high[1]
+    # Of 4 intervals of 95 %, fewer than 3 hold in one of 70 times.
+    assert held >= 3
+    assert alone >= 3
+    assert far >= 3

@@ -253,7 +253,7 @@ class Answering(NoisyMoments):
         Notes
         -----
         Privacy: post-processing, with random numbers of a fixed seed: loaded releases have the same bars. Cost: some
-        seconds at the first call, for 32 fits that are kept; later calls cost 33 values of the statistic.
+        seconds at the first call, for 12 fits that are kept; later calls cost 13 values of the statistic.
 
         Examples
         --------

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
 from trigmech._parallel import in_order
@@ -130,22 +131,23 @@ class _Fits:
         *self._single, self._products = np.split(means, ends)
 
     def halves(self, i: int, count: int, rngs: Sequence[np.random.Generator]) -> list[Array]:
-        """Return points (count, D) that have what the i-th weights say, for each generator."""
+        """Return points (count, D) that have what the i-th weights say, for each generator; the last places them."""
         columns = [replace(column, mass=tilted(column.mass, values, moments[:, i], np.square(moments.std(axis=1))))
                    for column, values, moments in zip(self._release.columns, self._shapes, self._moments, strict=True)]
         copula = Copula.by_products(columns, self._smooth, self._products[:, i])
         objective = self._objective(columns, i, count)
-        return [self._half(columns, copula, objective, i, count, rng) for rng in rngs]
+        rows = [self._half(columns, copula, objective, i, count, rng) for rng in rngs]
+        return np.split(self._constrained.placed(np.concatenate(rows), self._release.domain.d, rngs[-1]), len(rows))
 
     def _half(self, columns: list[ReleasedColumn], copula: Copula, objective: RowObjective, i: int, count: int,
-              rng: np.random.Generator) -> Array:
+              rng: np.random.Generator) -> Codes:
         rows = independent_rows([column.mass for column in columns], count, rng)
         copula.arrange(rows, rng)
         self._constrained.repair(rows, rng)
         fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
         if len(self._products):
             copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
-        return self._constrained.placed(self._raked(fitted.rows, i, rng), self._release.domain.d, rng)
+        return self._raked(fitted.rows, i, rng)
 
     def _objective(self, columns: list[ReleasedColumn], i: int, count: int) -> RowObjective:
         """Return what is asked of rows that have the i-th weights' tables, products and means."""
@@ -189,32 +191,40 @@ class _Fits:
         """
         chosen = np.concatenate([np.ones(self._smooth.size - len(self._products), dtype=np.bool_), self._kept])
         goals = np.concatenate([*self._single, self._products])[chosen]
-        values = self._smooth.evaluate(rows)[:, chosen]
-        w = np.full(len(rows), 1.0 / len(rows))
+        values = self._smooth.evaluate(rows, self._kept)
+        w, missing = np.full(len(rows), 1.0 / len(rows)), goals[:, i] - values.mean(axis=0)
+        spread = values - values.mean(axis=0)
+        # One matrix for all rounds: weights stay so near to even ones that another would hardly differ.
+        gram = cho_factor(spread.T @ spread / len(rows) + np.diag(np.square(goals.std(axis=1)) + STIFF))
         for _ in range(RAKED):
-            means = w @ values
-            spread = values - means
-            gram = (spread * w[:, None]).T @ spread + np.diag(np.square(goals.std(axis=1)) + STIFF)
-            w *= np.clip(1.0 + spread @ np.linalg.solve(gram, goals[:, i] - means), *RATIO)
+            w *= np.clip(1.0 + (spread - w @ spread) @ cho_solve(gram, missing), *RATIO)
             w /= w.sum()
+            missing = goals[:, i] - w @ values
         picked = rng.permutation(systematic(w, len(rows), rng)).astype(np.int64)
-        tried = rng.integers(len(rows), size=(TRIED * len(rows), 2))
         # What is known best is to be met best, because not all that was drawn can be met.
-        scale = np.maximum(goals.std(axis=1), 1.0 / len(rows))
-        _exchanged(values / scale, picked, (goals[:, i] - values[picked].mean(axis=0)) / scale, tried)
+        scaled = values / np.maximum(goals.std(axis=1), 1.0 / len(rows))
+        missing = goals[:, i] / np.maximum(goals.std(axis=1), 1.0 / len(rows)) - scaled[picked].mean(axis=0)
+        lengths = np.einsum("ij,ij->i", scaled, scaled)
+        for _ in range(TRIED):
+            _exchanged(scaled, picked, missing, scaled @ missing, lengths, rng.integers(len(rows), size=(len(rows), 2)))
         return rows[picked]
 
 
 @njit(cache=True, nogil=True)
-def _exchanged(values: Array, picked: NDArray[np.int64], missing: Array, tried: NDArray[np.int64]) -> None:
+def _exchanged(values: Array, picked: NDArray[np.int64], missing: Array, along: Array, lengths: Array,
+               tried: NDArray[np.int64]) -> None:
     """Replace picked rows (count,) by others in place, where this brings their means nearer to what is asked for.
 
-    ``missing`` (q,) is what the means (of ``values`` (m, q)) still miss; ``tried`` (t, 2) are places and rows.
+    ``missing`` (q,) is what the means (of ``values`` (m, q)) still miss; ``tried`` (t, 2) are places and rows. With
+    ``along`` (m,), each row's product with it before the first exchange, and ``lengths`` (m,), those with themselves,
+    most pairs are seen to be of no use without their values.
     """
     count, q = len(picked), values.shape[1]
     for t in range(len(tried)):
         place, other = tried[t, 0], tried[t, 1]
         own = picked[place]
+        if 4.0 * count * (along[other] - along[own]) <= lengths[other] + lengths[own]:
+            continue
         gain = 0.0
         for k in range(q):
             change = (values[other, k] - values[own, k]) / count

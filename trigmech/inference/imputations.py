@@ -6,6 +6,7 @@ population, sampling do to it. A table consists of two halves that are fitted in
 numbers: how much a statistic differs between them shows what the measured functions leave open.
 """
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,12 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, shown
 from trigmech.inference.bias import bias, squared
-from trigmech.inference.estimate import Estimate
+from trigmech.inference.estimate import Estimate, within
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
 
@@ -65,6 +65,11 @@ class Imputations:
     def rows(self) -> int:
         """Rows of each table."""
         return 2 * self.points.shape[2]
+
+    @property
+    def _untold(self) -> float:
+        """The variance of the mean of a function of mean square 1 that no measured function tells."""
+        return self.white + (1.0 / self.n if self.population else 0.0)
 
     @cached_property
     def _columns(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -172,13 +177,60 @@ class Imputations:
             If the level is not between 0 and 1, or the statistic does not return finite numbers, as many for each
             table.
         """
+        whole, halves, again = self._found(statistic)
+        return self.combined(whole, halves, level, again)
+
+    def p_value(self, statistic: Callable[[Any], ArrayLike]) -> float:
+        """Return the p-value of the hypothesis that all numbers of a statistic are 0, by a test of Hotelling's kind.
+
+        For one number it is below .05 where the interval of :meth:`estimate` with level .95 does not hold 0. For shares
+        of a table of categories less the products of the columns' shares, it takes the place of a chi-square test.
+
+        Parameters
+        ----------
+        statistic : callable
+            As for :meth:`estimate`, with at least one number and two fewer than there are tables.
+
+        Raises
+        ------
+        InputError
+            If the statistic does not return finite numbers, or returns too many or always the same ones.
+        """
+        from scipy.special import fdtrc
+
+        whole, halves, again = (each.reshape(*each.shape[:k], math.prod(each.shape[k:]))
+                                for k, each in zip((1, 2, 2), self._found(statistic), strict=True))
+        value, k, freedom = whole.mean(axis=0), whole.shape[1], len(self) - 1
+        if not 1 <= k < freedom:
+            raise InputError(f"a test on {len(self)} tables needs from 1 to {freedom - 1} numbers, not {k}")
+        try:
+            distance = float(value @ np.linalg.solve(self._covariance(whole, halves, again), value))
+        except np.linalg.LinAlgError:
+            raise InputError("the numbers of a test must vary, and none may follow from the others") from None
+        return float(fdtrc(k, freedom - k + 1, distance * (freedom - k + 1) / (freedom * k)))
+
+    def _covariance(self, whole: Array, halves: Array, again: Array) -> Array:
+        """Return the covariance (k, k) of the mean of numbers (m, k), whose diagonal is that of :meth:`combined`."""
+        between = np.atleast_2d(np.cov(whole.T))
+        apart = halves[:, 0] - halves[:, 1]
+        open_ = 0.25 * apart.T @ apart / len(apart)
+        size, along = np.linalg.eigh(between - open_)
+        covariance = (between / len(whole) + (along * np.maximum(size, 0.0)) @ along.T
+                      + self.rows * open_ * self._untold)
+        if again.size:
+            off = bias(again)
+            covariance += off.T @ off / len(off)
+        return np.asarray(covariance)
+
+    def _found(self, statistic: Callable[[Any], ArrayLike]) -> tuple[Array, Array, Array]:
+        """Return a statistic of each table (m, ...), of its halves (m, 2, ...) and of rehearsals (r, 3, ...)."""
         whole = [_answers(statistic, self.columns(i)) for i in range(len(self))]
         halves = [[_answers(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
         if any(each.shape != whole[0].shape for each in whole):
             raise InputError("the statistic must return the same number of values for every table")
         again = [[_answers(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
                  for k in range(len(self.rehearsed))]
-        return self.combined(np.array(whole), np.array(halves), level, again)
+        return np.array(whole), np.array(halves), np.array(again).reshape(len(again), 3, *whole[0].shape)
 
     def combined(self, whole: ArrayLike, halves: ArrayLike, level: float = 0.95, again: ArrayLike = ()) -> Estimate:
         """Return the estimate that follows from a statistic of each table (m, ...), and of each half (m, 2, ...).
@@ -204,13 +256,13 @@ class Imputations:
         m, value = len(whole), whole.mean(axis=0)
         between = whole.var(axis=0, ddof=1)
         open_ = 0.25 * np.square(halves[:, 0] - halves[:, 1]).mean(axis=0)
-        untold = self.rows * open_ * (self.white + (1.0 / self.n if self.population else 0.0))
+        untold = self.rows * open_ * self._untold
         variance = between / m + np.maximum(between - open_, 0.0) + untold
         again = np.asarray(again, dtype=np.float64)
         if again.size:
             variance += squared(bias(again))
         deviation = np.sqrt(variance)
-        half = deviation * float(stdtrit(m - 1, 0.5 * (1.0 + level)))
+        half = deviation * within(m - 1, level)
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)

@@ -34,7 +34,7 @@ SMOOTH = 0.3
 # Rows that are looked at: so many at most, and so many numbers of smooth functions.
 MOST_ROWS, MOST_VALUES = 2**14, 2**24
 # The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
-ACCURACY, OF_DRAWS, STEPS = 1e-5, 1e-3, 2_000
+ACCURACY, OF_DRAWS, STEPS = 1e-7, 1e-3, 2_000
 # What a regression adds to mean squares, relative to them.
 RIDGE = 1e-2
 # Up to so many measured numbers the problem is solved exactly, in blocks of so many rows.
@@ -158,11 +158,11 @@ class Posterior:
 
     def _spread(self, v: Array) -> Array:
         """Return the deviations (m, q) of weights that belong to independent standard normal numbers (m + s, q)."""
-        return np.asarray(self._unit * v[: self.m] + (self._values / self.m) @ (self._wide[:, None] * v[self.m :]))
+        return np.asarray(self._unit * v[: self.m] + self._values @ (self._wide[:, None] / self.m * v[self.m :]))
 
     def _gathered(self, x: Array) -> Array:
         """Return the products (m + s, q) of values (m, q) of the rows with what each of these numbers does to them."""
-        return np.concatenate([self._unit * x, self._wide[:, None] * ((self._values / self.m).T @ x)])
+        return np.concatenate([self._unit * x, self._wide[:, None] / self.m * (self._values.T @ x)])
 
     def _forward(self, v: Array) -> Array:
         return self._image(self._spread(v))
@@ -176,11 +176,12 @@ class Posterior:
         _, transposed, maps, _ = self._measured
         if maps.shape[0] > MOST_FACTORED:
             return None
-        gram = np.eye(maps.shape[0])
+        gram, along = np.eye(maps.shape[0]), np.zeros((maps.shape[0], self._values.shape[1]))
         for start in range(0, self.m, BLOCK):
             own = (maps @ transposed[:, start : start + BLOCK]).toarray() - self._centre[:, None]
             gram += self._unit**2 * (own @ own.T)
-        along = self._image(self._values / self.m) * self._wide
+            along += own @ self._values[start : start + BLOCK]
+        along *= self._wide / self.m
         gram += along @ along.T
         try:
             return cho_factor(gram, lower=True, check_finite=False)
@@ -188,28 +189,66 @@ class Posterior:
             # Measurements without noise leave more digits than numbers have.
             return None
 
-    def _solve(self, right: Array, accuracy: float = ACCURACY) -> Array:
-        """Return the solutions (m + s, q) of (D'D + I) v = right.
+    @cached_property
+    def _along(self) -> Array:
+        """What the numbers of smooth functions contribute to the vectors (y, s)."""
+        return self._image(self._values / self.m) * self._wide
 
-        They follow from the few measured numbers, or else by conjugate gradients for all columns at once.
+    @cached_property
+    def _nearly(self) -> tuple[Array, tuple[Array, bool] | None]:
+        """A diagonal B (y, 1) near that of I and the white part of DD', and the Cholesky factor of I + A'A / B.
+
+        With A, what smooth functions contribute, they give the inverse of B + AA', which differs little from DD' + I.
         """
+        _, transposed, maps, _ = self._measured
+        diagonal = np.ones(maps.shape[0])
+        for start in range(0, self.m, BLOCK):
+            own = (maps @ transposed[:, start : start + BLOCK]).toarray() - self._centre[:, None]
+            diagonal += self._unit**2 * np.einsum("ij,ij->i", own, own)
+        scaled = self._along / np.sqrt(diagonal)[:, None]
+        try:
+            return diagonal[:, None], cho_factor(np.eye(scaled.shape[1]) + scaled.T @ scaled, check_finite=False)
+        except LinAlgError:
+            return diagonal[:, None], None
+
+    def _near(self, residual: Array) -> Array:
+        """Return about (DD' + I)^-1 times such vectors (y, q)."""
+        diagonal, factor = self._nearly
+        found = residual / diagonal
+        if factor is not None:
+            found -= self._along @ cho_solve(factor, self._along.T @ found, check_finite=False) / diagonal
+        return found
+
+    def _solve(self, right: Array, accuracy: float = ACCURACY) -> Array:
+        """Return the solutions v (m + s, q) of (D'D + I) v = right, which are right - D'(DD' + I)^-1 D right.
+
+        Few measured numbers are solved for by the factor of DD' + I, many by conjugate gradients.
+        """
+        wanted = self._forward(right)
         if self._factored is not None:
-            return right - self._backward(cho_solve(self._factored, self._forward(right), check_finite=False))
-        v, residual = np.zeros_like(right), right.copy()
-        direction, size = residual.copy(), np.einsum("ij,ij->j", residual, residual)
-        goal = accuracy**2 * np.maximum(size, np.finfo(float).tiny)
+            return right - self._backward(cho_solve(self._factored, wanted, check_finite=False))
+        return right - self._backward(self._by_gradients(wanted, accuracy))
+
+    def _by_gradients(self, wanted: Array, accuracy: float) -> Array:
+        """Return the solutions u (y, q) of (DD' + I) u = wanted by conjugate gradients for all columns at once."""
+        u, residual = np.zeros_like(wanted), wanted.copy()
+        direction = self._near(residual)
+        size = np.einsum("ij,ij->j", residual, direction)
+        goal = accuracy**2 * np.maximum(np.einsum("ij,ij->j", residual, residual), np.finfo(float).tiny)
         for _ in range(STEPS):
-            if (size <= goal).all():
+            if (np.einsum("ij,ij->j", residual, residual) <= goal).all():
                 break
-            image = self._backward(self._forward(direction)) + direction
+            image = (self._unit**2 * self._image(self._adjoint(direction)) + self._along @ (self._along.T @ direction)
+                     + direction)
             along = np.einsum("ij,ij->j", direction, image)
             step = np.where(size > 0.0, size / np.where(along > 0.0, along, 1.0), 0.0)
-            v += step * direction
+            u += step * direction
             residual -= step * image
-            after = np.einsum("ij,ij->j", residual, residual)
-            direction = residual + np.where(size > 0.0, after / np.where(size > 0.0, size, 1.0), 0.0) * direction
+            near = self._near(residual)
+            after = np.einsum("ij,ij->j", residual, near)
+            direction = near + np.where(size > 0.0, after / np.where(size > 0.0, size, 1.0), 0.0) * direction
             size = after
-        return v
+        return u
 
     def _weights(self, v: Array) -> Array:
         """Return the deviations x (m, q) of weights, of sum 0."""

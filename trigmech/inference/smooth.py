@@ -76,21 +76,25 @@ class SmoothFunctions:
         """How many functions there are."""
         return sum(values.shape[1] for values in self.features) + len(self.factors)
 
-    def evaluate(self, codes: Codes) -> Array:
-        """Return the values (m, size) for rows (m, d) of positions: functions of one column first."""
-        own = [values[codes[:, j]] for j, values in enumerate(self.features)]
-        products = self._products(own)
-        return np.column_stack([*own, *products]) if products else np.column_stack(own)
+    def evaluate(self, codes: Codes, kept: NDArray[np.bool_] | None = None) -> Array:
+        """Return the values (m, size) for rows (m, d) of positions: functions of one column first.
 
+        With ``kept`` (K,), those of these products alone.
+        """
+        own = [values[codes[:, j]] for j, values in enumerate(self.features)]
+        return np.column_stack([*own, self._products(np.column_stack(own), kept)])
 
     def without_ranks(self, codes: Codes) -> Array:
         """Return the values (m, q) of all functions but polynomials of ranks, whose means far tails can dominate."""
         own = [values[codes[:, j]] for j, values in enumerate(self.features)]
         return np.column_stack([*(values[:, :count] for values, count in zip(own, self.plain, strict=True)),
-                                *self._products(own)])
+                                self._products(np.column_stack(own))])
 
-    def _products(self, own: Sequence[Array]) -> list[Array]:
-        return [own[a][:, i] * own[b][:, j] for a, b, i, j in self.factors.tolist()]
+    def _products(self, own: Array, kept: NDArray[np.bool_] | None = None) -> Array:
+        """Return the products of the columns' functions (m, q), which are in the order of the columns."""
+        starts = np.cumsum([0, *(values.shape[1] for values in self.features)])
+        a, b, i, j = (self.factors if kept is None else self.factors[kept]).T
+        return np.asarray(own[:, starts[a] + i] * own[:, starts[b] + j])
 
 
 def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int, int]:

@@ -1,0 +1,155 @@
+"""Tests where there is nothing to be found: how often those on releases raise a false alarm."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import trigmech as tm
+from experiments.asked import Asked
+from experiments.cells import Call, call
+from experiments.declare import Experiment
+from experiments.frames import markdown
+
+Array = NDArray[np.float64]
+
+ALPHA, TABLES = 0.05, 20
+# Rows, epsilon and delta.
+SETTINGS = ((300, 0.5, 1e-6), (300, 1.0, 1e-6), (300, 5.0, 1e-6), (300, 1.0, 0.0), (5_000, 1.0, 1e-6),
+            (5_000, 1.0, 0.0), (50_000, 1.0, 1e-6))
+SITES = ("p", "q", "r")
+SCHEMA = tm.Schema([tm.Column("x", -4, 4), tm.Column("y", -3, 12),
+                    tm.Column("arm", kind="categorical", categories=("new", "old")),
+                    tm.Column("sex", kind="categorical", categories=("f", "m")),
+                    tm.Column("site", kind="categorical", categories=SITES)])
+NUMBERS, GROUPS = ("x", "y"), ("arm", "sex")
+PAIRS = (("arm", "sex"), ("arm", "site"), ("sex", "site"))
+METHODS = ("naive", "imputations", "weights", "fit")
+
+
+def population(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return n persons: a normal and a skewed number that depend on each other, and groups on which nothing depends."""
+    x = rng.standard_normal(n)
+    return pd.DataFrame({"x": x.clip(-4, 4), "y": (rng.gamma(2.0, 1.0, n) + 0.5 * x).clip(-3, 12),
+                         "arm": np.where(rng.random(n) < 0.5, "new", "old"),
+                         "sex": np.where(rng.random(n) < 0.4, "f", "m"),
+                         "site": rng.choice(SITES, n, p=[0.5, 0.3, 0.2])})
+
+
+def difference(table: Any, number: str, group: str) -> float:
+    """Return the difference of a number's means in the first and the second group; 0 if one is empty."""
+    values, first = np.asarray(table[number], dtype=float), np.asarray(table[group]) == _first(group)
+    return float(values[first].mean() - values[~first].mean()) if 0 < first.sum() < len(first) else 0.0
+
+
+def dependence(table: Any, one: str, other: str) -> Array:
+    """Return the shares of a table of categories, less the products of the columns': all but the last of each."""
+    a, b = (np.asarray(table[name])[:, None] == np.array(_categories(name)[:-1]) for name in (one, other))
+    return np.asarray((a.T.astype(float) @ b / len(a) - np.outer(a.mean(axis=0), b.mean(axis=0))).ravel())
+
+
+def _categories(name: str) -> list[Any]:
+    return list(next(column for column in SCHEMA.columns if column.name == name).categories or ())
+
+
+def _first(group: str) -> Any:
+    return _categories(group)[0]
+
+
+def alarms(n: int, epsilon: float, delta: float, seed: int) -> dict[str, list[float]]:
+    """Return, of one release, the p-values of each kind of test and method."""
+    from scipy import stats
+
+    rng = np.random.default_rng([seed, n])
+    made = tm.synthesize(population(n, rng), SCHEMA, tm.Budget(epsilon, delta), rng=rng)
+    sample, held, rows = made.columns(n, rng), made.imputations(TABLES, rng=rng), made.weighted()
+    found: dict[str, list[float]] = {}
+
+    def add(test: str, method: str, p: float) -> None:
+        found.setdefault(f"{test}, {method}", []).append(float(p))
+
+    def differing(number: str, group: str) -> float:
+        return held.p_value(lambda table: difference(table, number, group))
+
+    def depending(one: str, other: str) -> float:
+        return held.p_value(lambda table: dependence(table, one, other))
+
+    for number in NUMBERS:
+        for group in GROUPS:
+            first = np.asarray(sample[group]) == _first(group)
+            add("t test", "naive", _naive(lambda a, b: stats.ttest_ind(a, b, equal_var=False).pvalue,
+                                          np.asarray(sample[number])[first], np.asarray(sample[number])[~first]))
+            add("t test", "imputations", differing(number, group))
+            add("t test", "weights", _weighted(rows, number, group))
+    for one, other in PAIRS:
+        counts = pd.crosstab(np.asarray(sample[one]), np.asarray(sample[other])).to_numpy()
+        add("chi-square", "naive", stats.chi2_contingency(counts, correction=False).pvalue)
+        add("chi-square", "imputations", depending(one, other))
+    add("t test", "fit", float(made.regression("y ~ arm", imputations=held).p[1]))
+    return found
+
+
+def _naive(test: Callable[[Array, Array], float], one: Array, other: Array) -> float:
+    return test(one, other) if min(len(one), len(other)) > 1 else 1.0
+
+
+def _weighted(rows: tm.WeightedTable, number: str, group: str) -> float:
+    """Return the p-value of a difference of means of weighted rows."""
+    from scipy.special import ndtr
+
+    w, values = rows.weights, np.asarray(rows.columns[number], dtype=float)
+    first = (np.asarray(rows.columns[group]) == _first(group)).astype(float)
+    share = float(np.clip(w @ first, 1e-3, 1.0 - 1e-3))
+    one, other = w @ (first * values) / share, w @ ((1.0 - first) * values) / (1.0 - share)
+    influence = first / share * (values - one) - (1.0 - first) / (1.0 - share) * (values - other)
+    found = rows.interval([one - other], influence[:, None])
+    return float(2.0 * ndtr(-abs(found.value[0]) / found.deviation[0]))
+
+
+def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
+    """Return the calls; quick: the first setting."""
+    return {call(alarms, n=n, epsilon=epsilon, delta=delta, seed=seed): {"rows": n, "epsilon": epsilon, "delta": delta}
+            for seed in range(asked.seeds) for n, epsilon, delta in SETTINGS[:asked.size]}
+
+
+def of_tests(head: dict[str, Any], result: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Return a line for each test."""
+    return [{**head, "test": name, "p": p} for name, values in result.items() for p in values]
+
+
+def rates(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the rate of alarms of each setting and test, and of how many tests it is."""
+    alarm = lines.assign(rate=(lines["p"] < ALPHA).astype(float), tests=1)
+    by = alarm.groupby(["rows", "epsilon", "delta", "test"], sort=False)
+    return pd.DataFrame({"rate": by["rate"].mean(), "tests": by["tests"].sum()}).reset_index().round(6)
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    """Return the Markdown: rates of false alarms by setting."""
+    names = list(dict.fromkeys(lines["test"]))
+
+    def shown(own: pd.DataFrame) -> list[str]:
+        held = own.set_index("test")
+        return [f"{held['rate'][name]:.3f}" for name in names]
+
+    table = [[f"{n:,}", f"{epsilon:g}", f"{delta:g}", *shown(own)]
+             for (n, epsilon, delta), own in lines.groupby(["rows", "epsilon", "delta"], sort=False)]
+    overall = lines.assign(alarms=lines["rate"] * lines["tests"]).groupby("test", sort=False)[["alarms", "tests"]].sum()
+    counts = lines.groupby("test", sort=False)["tests"].first()
+    return ["# False alarms: tests where there is nothing to be found", "",
+            "Samples of populations in which two numbers depend on each other and on no group, and groups do not "
+            f"depend on each other (`experiments/nulls.py`). Tests at {ALPHA:.0%} for the population: naive ones on "
+            f"one synthetic table of n rows, those by {TABLES} imputations (`Imputations.p_value`), by weighted rows, "
+            "and the p-value of `trigmech fit`. Each setting has "
+            + ", ".join(f"{count} of *{name}*" for name, count in counts.items()) + "; tests on one release depend on "
+            "each other a little.", "",
+            *markdown(["rows", "epsilon", "delta", *names], [
+                *table, ["all", "", "", *(f"{overall['alarms'][name] / overall['tests'][name]:.3f}" for name in names)]
+            ]), ""]
+
+
+nulls = Experiment(
+    name="nulls", what="tests where there is nothing to be found: rates of false alarms (five minutes; no data)",
+    seeds=(2, 30), size=(1, None), cells=cells, lines=of_tests, table=rates, page=page)
