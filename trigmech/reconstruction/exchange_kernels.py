@@ -17,12 +17,15 @@ from trigmech.reconstruction.row_kernels import read
 class CrossedTables(NamedTuple):
     """The tables (t,) that some sets of columns change; ``place`` has the place of each table among them.
 
-    ``sets`` (t, widest) has the set of each column of a table; -1 means no column.
+    ``sets`` (t, widest) has the set of each column of a table; -1 means no column. The weight and the residual of each
+    cell stand side by side in ``held`` (cells, 2), where each table has its ``start``: the two are read together.
     """
 
     tables: Integers
     place: Integers
     sets: Integers
+    start: Integers
+    held: Floats
 
 
 class Places(NamedTuple):
@@ -43,11 +46,12 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
     """
     table, product, weights = residuals.tables, residuals.products, objective.products.weights
     member_of, product_of, rule_of, of_set = sets.members, sets.products, sets.rules, sets.of
-    forbidden, offset, rules = objective.forbidden, objective.rules.offset, objective.rules
+    forbidden, offset, rules, offset_of = (objective.forbidden, objective.rules.offset, objective.rules,
+                                           objective.tables.offset)
     features, cell = objective.features, objective.cell
     shape = rows.shape[1], objective.feature.shape[0]
     value, other = np.zeros(shape), np.zeros(shape)
-    crossed = _crossed_of(objective, chosen, sets)
+    crossed = _crossed_of(objective, table, chosen, sets)
     mine, theirs = _places_of(crossed), _places_of(crossed)
     moves = 0
     for place in range(len(order)):
@@ -59,7 +63,7 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
             for own in chosen:
                 if _alike(one, two, own, sets):
                     continue
-                change = _change_of_places(objective, table, crossed, mine, theirs, own, sets)
+                change = _change_of_places(crossed, mine, theirs, own, sets)
                 if change > 0.0:
                     continue
                 # Few pairs come so far.
@@ -82,7 +86,7 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 if broken:
                     continue
                 moves += 1
-                _exchanged_of_places(table, crossed, mine, theirs, own, sets)
+                _exchanged_of_places(crossed, mine, theirs, own, sets)
                 for s in range(product_of.start[own], product_of.start[own + 1]):
                     r = product_of.of[s]
                     product[r] += _gained(objective, r, one, two, own, of_set, value, other)
@@ -91,6 +95,10 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                     one[j], two[j] = two[j], one[j]
                     for a in range(features[j]):
                         value[j, a], other[j, a] = other[j, a], value[j, a]
+    for s in range(len(crossed.tables)):
+        first, start = offset_of[crossed.tables[s]], crossed.start[s]
+        for i in range(crossed.start[s + 1] - start):
+            table[first + i] = crossed.held[start + i, 1]
     return moves
 
 
@@ -126,8 +134,8 @@ def mix(objective: Objective, table: Floats, possible: NDArray[np.bool_], rows: 
 
 
 @njit(cache=True, nogil=True)
-def _crossed_of(objective: Objective, chosen: Integers, sets: Sets) -> CrossedTables:
-    held = np.zeros(len(objective.tables.columns), dtype=np.bool_)
+def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Sets) -> CrossedTables:
+    offset, held = objective.tables.offset, np.zeros(len(objective.tables.columns), dtype=np.bool_)
     for own in chosen:
         for s in range(sets.tables.start[own], sets.tables.start[own + 1]):
             held[sets.tables.of[s]] = True
@@ -138,7 +146,14 @@ def _crossed_of(objective: Objective, chosen: Integers, sets: Sets) -> CrossedTa
             h = objective.tables.columns[tables[s], c]
             if h >= 0:
                 of[s, c] = sets.of[h]
-    return CrossedTables(tables, place, of)
+    start = np.zeros(len(tables) + 1, dtype=np.int64)
+    start[1:] = np.cumsum(offset[tables + 1] - offset[tables])
+    both = np.empty((start[-1], 2))
+    for s in range(len(tables)):
+        for i in range(start[s + 1] - start[s]):
+            both[start[s] + i, 0] = objective.table_weights[offset[tables[s]] + i]
+            both[start[s] + i, 1] = table[offset[tables[s]] + i]
+    return CrossedTables(tables, place, of, start, both)
 
 
 @njit(cache=True, nogil=True)
@@ -152,7 +167,7 @@ def _find_places(objective: Objective, crossed: CrossedTables, row: Row, places:
     tables, cell = objective.tables, objective.cell
     for s in range(len(crossed.tables)):
         t = crossed.tables[s]
-        total = tables.offset[t]
+        total = crossed.start[s]
         for c in range(crossed.sets.shape[1]):
             h = tables.columns[t, c]
             if h >= 0:
@@ -163,10 +178,9 @@ def _find_places(objective: Objective, crossed: CrossedTables, row: Row, places:
 
 
 @njit(cache=True, nogil=True)
-def _change_of_places(objective: Objective, table: Floats, crossed: CrossedTables, one: Places, two: Places, own: int,
-                      sets: Sets) -> float:
+def _change_of_places(crossed: CrossedTables, one: Places, two: Places, own: int, sets: Sets) -> float:
     """Return what :func:`_change` returns, given the rows' cells, if all cells are possible."""
-    weights, change = objective.table_weights, 0.0
+    held, change = crossed.held, 0.0
     for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
         s = crossed.place[sets.tables.of[i]]
         moved = 0
@@ -176,27 +190,26 @@ def _change_of_places(objective: Objective, table: Floats, crossed: CrossedTable
         ax, by = one.cells[s], two.cells[s]
         ay, bx = ax + moved, by - moved
         if ay != by and moved != 0:
-            change += (weights[ay] * (1.0 + 2.0 * table[ay]) + weights[ax] * (1.0 - 2.0 * table[ax])
-                       + weights[bx] * (1.0 + 2.0 * table[bx]) + weights[by] * (1.0 - 2.0 * table[by]))
+            change += (held[ay, 0] * (1.0 + 2.0 * held[ay, 1]) + held[ax, 0] * (1.0 - 2.0 * held[ax, 1])
+                       + held[bx, 0] * (1.0 + 2.0 * held[bx, 1]) + held[by, 0] * (1.0 - 2.0 * held[by, 1]))
     return change
 
 
 @njit(cache=True, nogil=True)
-def _exchanged_of_places(table: Floats, crossed: CrossedTables, one: Places, two: Places, own: int,
-                         sets: Sets) -> None:
+def _exchanged_of_places(crossed: CrossedTables, one: Places, two: Places, own: int, sets: Sets) -> None:
     """Keep tables and the rows' cells up to date when two rows exchange the entries of a set."""
     for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
         s = crossed.place[sets.tables.of[i]]
-        table[one.cells[s]] -= 1.0
-        table[two.cells[s]] -= 1.0
+        crossed.held[one.cells[s], 1] -= 1.0
+        crossed.held[two.cells[s], 1] -= 1.0
         for c in range(crossed.sets.shape[1]):
             if crossed.sets[s, c] == own:
                 moved = two.parts[s, c] - one.parts[s, c]
                 one.cells[s] += moved
                 two.cells[s] -= moved
                 one.parts[s, c], two.parts[s, c] = two.parts[s, c], one.parts[s, c]
-        table[one.cells[s]] += 1.0
-        table[two.cells[s]] += 1.0
+        crossed.held[one.cells[s], 1] += 1.0
+        crossed.held[two.cells[s], 1] += 1.0
 
 
 @njit(cache=True, nogil=True)
