@@ -282,10 +282,10 @@ def small_objective(rng):
     return asked, np.array(allowed, dtype=np.int32)
 
 
-def test_columns_move_together_as_a_plain_twin_says():
+@pytest.mark.parametrize("count", [4, 1, 7])
+def test_columns_move_together_as_a_plain_twin_says(count, monkeypatch):
     """Each candidate's objective is computed anew from all rows."""
-    from trigmech.reconstruction.rows import OTHERS
-
+    monkeypatch.setattr("trigmech.reconstruction.rows.OTHERS", count)
     moved = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -296,11 +296,11 @@ def test_columns_move_together_as_a_plain_twin_says():
         columns = np.array([0, 1, 2, 3]) if seed % 3 else np.array([1, 2])
         moves = compiled.sweep_together(rows, residuals, order, columns, np.random.default_rng(seed))
         again = np.random.default_rng(seed)
-        others, seeds = again.integers(15, size=(15, OTHERS)), again.choice([0, 1, 2], size=(15, OTHERS))
+        others, seeds = again.integers(15, size=(15, count)), again.choice([0, 1, 2], size=(15, count))
         possible = {tuple(row) for row in allowed}
         for place, i in enumerate(order):
             best, chosen = compiled.value(compiled.residuals(twin), 15), twin[i].copy()
-            for k in range(OTHERS):
+            for k in range(count):
                 other = twin[others[place, k]]
                 # From the entry that is taken first, the smallest set of further ones that keeps the rules.
                 first = [seeds[place, k]] if k % 2 else [0, 1, 2]

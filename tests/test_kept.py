@@ -116,6 +116,24 @@ def test_the_file_on_the_disk_is_its_owner_s_and_has_no_name(file, folder, monke
     assert made[0].closed
 
 
+@pytest.mark.parametrize("value", ["0", "no", ""])
+@pytest.mark.parametrize("limit", [0, 3_000], ids=["none", "some"])
+def test_no_row_is_written_to_the_disk_if_the_user_forbids_it(value, limit, file, folder, parsed, monkeypatch):
+    """Each pass then parses the table again; the sums are the same."""
+    monkeypatch.setattr(kept, "MEMORY", limit)
+    monkeypatch.setenv("TRIGMECH_KEEP_ON_DISK", value)
+    monkeypatch.setattr(kept.tempfile, "TemporaryFile", lambda **options: pytest.fail("a file was made"))
+    assert passes(file) == [in_memory()] * 3
+    assert sum(parsed) == 3 * 1000
+
+
+def test_the_disk_is_used_if_the_user_allows_it(file, folder, parsed, monkeypatch):
+    monkeypatch.setattr(kept, "MEMORY", 0)
+    monkeypatch.setenv("TRIGMECH_KEEP_ON_DISK", "1")
+    assert passes(file) == [in_memory()] * 3
+    assert sum(parsed) == 1000
+
+
 def test_memory_holds_no_more_than_the_limit(file, folder, monkeypatch):
     monkeypatch.setattr(kept, "MEMORY", 4_000)
     with PrivateTable(file, SCHEMA) as private:

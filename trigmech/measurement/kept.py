@@ -3,7 +3,8 @@
 The first rows stay in memory, up to :data:`MEMORY` bytes. Further rows go to a temporary file in the folder for
 temporary files (``TMPDIR``). Only its owner can read it, and it has no name: the system removes it when it is closed,
 however the process ends. If it cannot be written, or would leave less free space than :data:`FREE_BYTES`, no rows are
-kept, and each pass parses the table again. So a full disk costs time, but not a release.
+kept, and each pass parses the table again. So a full disk costs time, but not a release. The same happens if the
+environment variable ``TRIGMECH_KEEP_ON_DISK`` is set to anything but 1: then no row is ever written there.
 """
 
 import os
@@ -22,6 +23,8 @@ from trigmech.measurement.sums import Chunk
 # Bytes of encoded rows in memory, and free bytes that a temporary file must leave on its disk: a run that is charged
 # must be able to write its release.
 MEMORY, FREE_BYTES = 2**28, 2**30
+
+DISK_VARIABLE = "TRIGMECH_KEEP_ON_DISK"
 
 # An array in the temporary file: where it begins, its type, and its length.
 Place = tuple[int, np.dtype[Any], int]
@@ -97,6 +100,9 @@ class _Store:
             self._size += size
             self._held.append(chunk)
             return True
+        if os.environ.get(DISK_VARIABLE, "1") != "1":
+            self.close()
+            return False
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="trigmech-rows-")  # noqa: SIM115 - open for later passes

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from trigmech.distribution import systematic
 from trigmech.reconstruction.exchange_kernels import exchange
 from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
-from trigmech.reconstruction.row_kernels import add_products, sweep
+from trigmech.reconstruction.row_kernels import add_counts, add_products, sweep
 from trigmech.reconstruction.together_kernels import sweep_together
 
 Array = NDArray[np.float64]
@@ -193,16 +193,13 @@ class CompiledObjective:
 
     def residuals(self, rows: Codes) -> Residuals:
         """Return the residuals of a table (m, d) of positions."""
-        m, first, tables = len(rows), self._arrays.first, self._arrays.tables
+        m, first = len(rows), self._arrays.first
         residuals = Residuals(*(-m * targets for targets in self._targets))
         for j in range(self.d):
             residuals.frequencies[first[j] : first[j + 1]] += np.bincount(rows[:, j], minlength=int(self.sizes[j]))
-        for t, size in enumerate(self._table_sizes.tolist()):
-            place = np.zeros(m, dtype=np.int64)
-            for j, k, stride in zip(tables.columns[t], tables.maps[t], tables.strides[t], strict=True):
-                if j >= 0:
-                    place += stride * self._arrays.cell[k, rows[:, j]]
-            residuals.tables[tables.offset[t] : tables.offset[t + 1]] += np.bincount(place, minlength=size)
+        counts = np.zeros_like(residuals.tables)
+        add_counts(self._arrays, rows, counts)
+        residuals.tables[:] += counts
         add_products(self._arrays, rows, residuals.products)
         return residuals
 

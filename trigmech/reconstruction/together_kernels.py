@@ -1,10 +1,12 @@
 """Compiled: moves of several entries of a row at once; see :mod:`trigmech.reconstruction.rows`."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech.reconstruction.row_arrays import Crossings, Integers, Objective, Residuals, Row
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row
 from trigmech.reconstruction.row_kernels import beside
 
 
@@ -21,53 +23,62 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
     candidate with the least objective wins. ``movable`` (d,) marks the columns that may change. Return the number of
     moves.
     """
-    d, first = rows.shape[1], objective.first
-    histogram, table, product = residuals.frequencies, residuals.tables, residuals.products
-    offered, chosen = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
-    held, value = np.empty(len(tables), dtype=np.int64), np.empty(len(products))
+    first, histogram, table, product = objective.first, residuals.frequencies, residuals.tables, residuals.products
+    candidates, weights = others.shape[1], objective.table_weights
+    moving, factors = _moving_of(objective, tables, members), _factors_of(objective, products)
+    offered, kept = np.empty((candidates, rows.shape[1]), dtype=np.int32), np.empty(candidates, dtype=np.bool_)
+    # The row's cells without the columns that move, and with them; its factors and products. The same of candidates.
+    base, held = np.empty_like(tables), np.empty((1, len(tables)), dtype=np.int64)
+    there, value = np.empty((candidates, len(tables)), dtype=np.int64), np.empty((1, len(products)))
+    multiplied, change = np.empty((candidates, len(products))), np.empty(candidates)
+    factor, terms = np.empty(len(factors.columns) + 1), np.empty((candidates, len(products)))
+    product_weights, sums = objective.products.weights[products], product[products]
     moves = 0
     for place in range(len(order)):
         row = rows[order[place]]
+        for c in range(candidates):
+            kept[c] = _taken_over(objective, row, rows[others[place, c]], seeds[place, c], offered[c], movable, members,
+                                  rules)
+            change[c] = 0.0
+        if not kept.any():
+            continue
+        _find_bases(objective, tables, moving, row, base)
+        _find_cells(objective, moving, row.reshape(1, -1), base, held)
+        _multiply(objective, factors, row.reshape(1, -1), factor, value)
+        _find_cells(objective, moving, offered, base, there)
+        _multiply(objective, factors, offered, factor, multiplied)
+        for j in members:
+            for c in range(candidates):
+                if offered[c, j] != row[j]:
+                    change[c] += 2.0 * objective.frequency_weights[j] * (
+                        histogram[first[j] + offered[c, j]] - histogram[first[j] + row[j]] + 1.0)
         for s in range(len(tables)):
-            held[s] = _cell(objective.tables, tables[s], row, objective.cell)
-        for s in range(len(products)):
-            value[s] = _product(objective, products[s], row)
-        best = -1e-9
-        for candidate in range(others.shape[1]):
-            other = rows[others[place, candidate]]
-            if not _taken_over(objective, row, other, seeds[place, candidate], offered, movable, members, rules):
-                continue
-            change = 0.0
-            for j in members:
-                if offered[j] != row[j]:
-                    change += 2.0 * objective.frequency_weights[j] * (
-                        histogram[first[j] + offered[j]] - histogram[first[j] + row[j]] + 1.0)
-            for s in range(len(tables)):
-                a, t = held[s], tables[s]
-                b = _cell(objective.tables, t, offered, objective.cell)
+            a = held[0, s]
+            left = weights[a] * (1.0 - 2.0 * table[a])
+            for c in range(candidates):
+                b = there[c, s]
                 if a != b:
-                    change += (objective.table_weights[b] * (1.0 + 2.0 * table[b])
-                               + objective.table_weights[a] * (1.0 - 2.0 * table[a]))
-            for s in range(len(products)):
-                r = products[s]
-                u = _product(objective, r, offered) - value[s]
-                change += objective.products.weights[r] * u * (2.0 * product[r] + u)
-            if change < best:
-                best = change
-                chosen[:] = offered
-        if best == -1e-9:
+                    change[c] += weights[b] * (1.0 + 2.0 * table[b]) + left
+        _find_terms(product_weights, sums, value[0], multiplied, terms)
+        _add(terms, change)
+        best, chosen = -1e-9, -1
+        for c in range(candidates):
+            if kept[c] and change[c] < best:
+                best, chosen = change[c], c
+        if chosen < 0:
             continue
         moves += 1
         for j in members:
             histogram[first[j] + row[j]] -= 1.0
-            histogram[first[j] + chosen[j]] += 1.0
+            histogram[first[j] + offered[chosen, j]] += 1.0
         for s in range(len(tables)):
-            table[held[s]] -= 1.0
-            table[_cell(objective.tables, tables[s], chosen, objective.cell)] += 1.0
+            table[held[0, s]] -= 1.0
+            table[there[chosen, s]] += 1.0
         for s in range(len(products)):
-            r = products[s]
-            product[r] += _product(objective, r, chosen) - value[s]
-        row[:] = chosen
+            sums[s] += multiplied[chosen, s] - value[0, s]
+        row[:] = offered[chosen]
+    for s in range(len(products)):
+        product[products[s]] = sums[s]
     return moves
 
 
@@ -93,7 +104,10 @@ def _taken_over(objective: Objective, row: Row, other: Row, seed: int, offered: 
                         broken, again = False, True
                 if broken:
                     return False
-    return bool((offered != row).any())
+    differs = False
+    for j in members:
+        differs |= offered[j] != row[j]
+    return differs
 
 
 @njit(cache=True, nogil=True)
@@ -101,14 +115,125 @@ def _cell(crossings: Crossings, t: int, row: Row, cell: Integers) -> int:
     return beside(crossings, t, row, -1, cell)[0]
 
 
+class Moving(NamedTuple):
+    """The columns of each table that move (tables, widest), their maps and strides; column -1 means no column."""
+
+    columns: Integers
+    maps: Integers
+    strides: Integers
+
+
+class Factors(NamedTuple):
+    """The different factors of some products: feature ``features`` of ``columns``.
+
+    Product s has the factors of[:, s]. A number one beyond the last factor stands for 1.
+    """
+
+    columns: Integers
+    features: Integers
+    of: Integers
+
+
 @njit(cache=True, nogil=True)
-def _product(objective: Objective, r: int, row: Row) -> float:
-    products, features = objective.products, objective.features
-    value = 1.0
-    for o in range(products.start[r], products.start[r + 1]):
-        j, a = products.columns[o], products.factors[o]
-        if a < features[j]:
-            value *= objective.feature[a, objective.first[j] + row[j]]
-        elif a - features[j] != row[j]:
-            return 0.0
-    return value
+def _moving_of(objective: Objective, tables: Integers, members: Integers) -> Moving:
+    crossings = objective.tables
+    columns = crossings.columns[tables].copy()
+    for s in range(columns.shape[0]):
+        for c in range(columns.shape[1]):
+            if not (members == columns[s, c]).any():
+                columns[s, c] = -1
+    return Moving(columns, crossings.maps[tables], crossings.strides[tables])
+
+
+@njit(cache=True, nogil=True)
+def _factors_of(objective: Objective, products: Integers) -> Factors:
+    held, widest, total = objective.products, 0, 0
+    for r in products:
+        widest = max(widest, held.start[r + 1] - held.start[r])
+        total += held.start[r + 1] - held.start[r]
+    known = np.full((len(objective.features), held.factors.max() + 1 if total else 1), -1)
+    columns, features = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    of, count = np.full((widest, len(products)), -1), 0
+    for s in range(len(products)):
+        r = products[s]
+        for o in range(held.start[r], held.start[r + 1]):
+            j, a = held.columns[o], held.factors[o]
+            if known[j, a] < 0:
+                known[j, a], columns[count], features[count] = count, j, a
+                count += 1
+            of[o - held.start[r], s] = known[j, a]
+    return Factors(columns[:count].copy(), features[:count].copy(), np.where(of < 0, count, of))
+
+
+@njit(cache=True, nogil=True)
+def _find_bases(objective: Objective, tables: Integers, moving: Moving, row: Row, base: Integers) -> None:
+    """Write the place of a row's cell in each table without the part of the columns that move."""
+    crossings, cell = objective.tables, objective.cell
+    for s in range(len(tables)):
+        t = tables[s]
+        base[s] = crossings.offset[t]
+        for c in range(crossings.columns.shape[1]):
+            h = crossings.columns[t, c]
+            if h >= 0 and moving.columns[s, c] < 0:
+                base[s] += crossings.strides[t, c] * cell[crossings.maps[t, c], row[h]]
+
+
+@njit(cache=True, nogil=True)
+def _find_cells(objective: Objective, moving: Moving, rows: NDArray[np.int32], base: Integers, cells: Integers) -> None:
+    """Write the place of each row's cell in each table (rows, tables)."""
+    for s in range(len(base)):
+        for i in range(len(rows)):
+            cells[i, s] = base[s]
+        for c in range(moving.columns.shape[1]):
+            h = moving.columns[s, c]
+            if h >= 0:
+                stride, own = moving.strides[s, c], objective.cell[moving.maps[s, c]]
+                for i in range(len(rows)):
+                    cells[i, s] += stride * own[rows[i, h]]
+
+
+@njit(cache=True, nogil=True)
+def _multiply(objective: Objective, factors: Factors, rows: NDArray[np.int32], factor: Floats,
+              products: Floats) -> None:
+    """Write each row's products (rows, products); ``factor`` has room for a row's factors and for 1."""
+    factor[len(factor) - 1] = 1.0
+    for i in range(len(rows)):
+        own = products[i]
+        for f in range(len(factors.columns)):
+            j, a = factors.columns[f], factors.features[f]
+            if a < objective.features[j]:
+                factor[f] = objective.feature[a, objective.first[j] + rows[i, j]]
+            else:
+                factor[f] = 1.0 if a - objective.features[j] == rows[i, j] else 0.0
+        own[:] = 1.0
+        for o in range(len(factors.of)):
+            of = factors.of[o]
+            for s in range(len(own)):
+                own[s] *= factor[np.uint64(of[s])]
+
+
+@njit(cache=True, nogil=True)
+def _find_terms(weights: Floats, sums: Floats, before: Floats, after: Floats, terms: Floats) -> None:
+    """Write by how much each product's part of the objective grows (candidates, products)."""
+    for c in range(len(terms)):
+        own, new = terms[c], after[c]
+        for s in range(len(own)):
+            u = new[s] - before[s]
+            own[s] = weights[s] * u * (2.0 * sums[s] + u)
+
+
+@njit(cache=True, nogil=True)
+def _add(terms: Floats, sums: Floats) -> None:
+    """Add each row of terms, from the first to the last; four sums do not wait for each other."""
+    whole = len(sums) // 4 * 4
+    for c in range(0, whole, 4):
+        one, two, three, four = terms[c], terms[c + 1], terms[c + 2], terms[c + 3]
+        a, b, d, e = sums[c], sums[c + 1], sums[c + 2], sums[c + 3]
+        for s in range(terms.shape[1]):
+            a, b, d, e = a + one[s], b + two[s], d + three[s], e + four[s]
+        sums[c], sums[c + 1], sums[c + 2], sums[c + 3] = a, b, d, e
+    for c in range(whole, len(sums)):
+        total = sums[c]
+        for s in range(terms.shape[1]):
+            total += terms[c, s]
+        sums[c] = total

@@ -1,0 +1,188 @@
+"""Compiled: what a sweep of one column reads, in the order in which it reads it.
+
+:mod:`trigmech.reconstruction.row_kernels` sweeps the column with it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trigmech.reconstruction.row_arrays import Floats, Integers, Objective, Residuals
+
+
+class Tables(NamedTuple):
+    """The tables of a column, with the cells of the column's own maps next to each other.
+
+    Table s begins at start[s], and has the column's own map own[s]; the other columns' maps have strides. Column -1
+    means no column. For each cell: its place ``cells`` in the objective's tables, its weight w and its residual R, what
+    it costs to enter it, w (1 + 2 R), and what it costs to stay in it, w (1 - 2 R).
+    """
+
+    start: Integers
+    own: Integers
+    columns: Integers
+    maps: Integers
+    strides: Integers
+    cells: Integers
+    weights: Floats
+    residuals: Floats
+    entering: Floats
+    staying: Floats
+
+
+class Parts(NamedTuple):
+    """The products of a column's features; those of feature a are start[a] <= s < start[a + 1].
+
+    Product s is product of[s] of all, and belongs to the column's group ``groups``; ``sums`` are the residuals.
+    """
+
+    start: Integers
+    groups: Integers
+    of: Integers
+    weights: Floats
+    sums: Floats
+
+
+@njit(cache=True, nogil=True)
+def find_places(tables: Tables, cell: NDArray[np.int32], rows: NDArray[np.int32], block: Integers,
+                 places: Integers) -> None:
+    """Write where each table (block, tables) of the moved column begins for a row: at the other columns' cells."""
+    for s in range(len(tables.start)):
+        for n in range(len(block)):
+            places[n, s] = tables.start[s]
+        for c in range(tables.columns.shape[1]):
+            h, stride, own = tables.columns[s, c], tables.strides[s, c], cell[tables.maps[s, c]]
+            if h >= 0:
+                for n in range(len(block)):
+                    places[n, s] += stride * own[rows[block[n], h]]
+
+
+@njit(cache=True, nogil=True)
+def find_factors(objective: Objective, rows: NDArray[np.int32], block: Integers, j: int, factors: Floats) -> None:
+    """Write the other columns' factor of the products in each group (block, groups) of the moved column."""
+    first, feature, features, groups = objective.first, objective.feature, objective.features, objective.groups
+    for g in range(groups.start[j], groups.start[j + 1]):
+        own = factors[:, g - groups.start[j]]
+        own[: len(block)] = 1.0
+        for o in range(groups.other_start[g], groups.other_start[g + 1]):
+            h, a = groups.other_columns[o], groups.other_features[o]
+            if a < features[h]:
+                there = feature[a, first[h] : first[h + 1]]
+                for n in range(len(block)):
+                    own[n] *= there[np.uint32(rows[block[n], h])]
+            else:
+                for n in range(len(block)):
+                    if a - features[h] != rows[block[n], h]:
+                        own[n] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def find_slopes(parts: Parts, factors: Floats, linear: Floats, curvature: Floats) -> None:
+    """Write how the products' sum of squares depends on each feature of the moved column."""
+    for a in range(len(linear)):
+        slope = bend = 0.0
+        for s in range(parts.start[a], parts.start[a + 1]):
+            others = factors[np.uint64(parts.groups[s])]
+            w = parts.weights[s] * others
+            slope += w * parts.sums[s]
+            bend += w * others
+        linear[a], curvature[a] = slope, bend
+
+
+@njit(cache=True, nogil=True)
+def add_cells(tables: Tables, places: Integers, many: Integers, gain: Floats) -> None:
+    """Write what entering each cell (maps, cells) of the moved column's maps costs in all tables of a row."""
+    entering = tables.entering
+    for k in range(len(many)):
+        for b in range(many[k]):
+            gain[k, b] = 0.0
+    for s in range(len(tables.own)):
+        own, at = gain[tables.own[s]], np.uint64(places[s])
+        for b in range(np.uint64(many[tables.own[s]])):
+            own[b] += entering[at + b]
+
+
+@njit(cache=True, nogil=True)
+def add_gain(gain: Floats, cell: NDArray[np.int32], tried: Floats) -> None:
+    """Add to each position what its cell has."""
+    for y in range(len(tried)):
+        tried[y] += gain[np.uint32(cell[y])]
+
+
+@njit(cache=True, nogil=True)
+def least(values: Floats) -> float:
+    """Return the least value, or infinity. Eight comparisons do not wait for each other."""
+    a = b = c = d = e = f = g = h = np.inf
+    whole = len(values) // 8 * 8
+    for y in range(0, whole, 8):
+        a, b, c, d = min(a, values[y]), min(b, values[y + 1]), min(c, values[y + 2]), min(d, values[y + 3])
+        e, f, g, h = min(e, values[y + 4]), min(f, values[y + 5]), min(g, values[y + 6]), min(h, values[y + 7])
+    for y in range(whole, len(values)):
+        a = min(a, values[y])
+    return min(min(min(a, b), min(c, d)), min(min(e, f), min(g, h)))
+
+
+@njit(cache=True, nogil=True)
+def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
+    tables, of = objective.tables, objective.tables_of
+    count, widest = of.start[j + 1] - of.start[j], tables.columns.shape[1]
+    start, own = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    columns, maps = np.full((count, widest), -1), np.zeros((count, widest), dtype=np.int64)
+    strides, total = np.zeros((count, widest), dtype=np.int64), 0
+    for s in range(count):
+        t = of.of[of.start[j] + s]
+        total += tables.offset[t + 1] - tables.offset[t]
+    cells = np.zeros(total, dtype=np.int64)
+    total = 0
+    for s in range(count):
+        t = of.of[of.start[j] + s]
+        size, stride, side = tables.offset[t + 1] - tables.offset[t], 1, 1
+        larger = size
+        for c in range(widest):
+            if tables.columns[t, c] == j:
+                stride, own[s] = tables.strides[t, c], tables.maps[t, c] - objective.map_of[j]
+                side = larger // stride
+            if tables.columns[t, c] >= 0:
+                larger = tables.strides[t, c]
+        for c in range(widest):
+            if tables.columns[t, c] >= 0 and tables.columns[t, c] != j:
+                columns[s, c], maps[s, c] = tables.columns[t, c], tables.maps[t, c]
+                # Without the own column, the strides of the columns before it are smaller.
+                strides[s, c] = tables.strides[t, c] * side if tables.strides[t, c] < stride else tables.strides[t, c]
+        start[s] = total
+        for high in range(size // (stride * side)):
+            for low in range(stride):
+                place, old = total + (high * stride + low) * side, tables.offset[t] + high * stride * side + low
+                for b in range(side):
+                    cells[place + b] = old + b * stride
+        total += size
+    weights, held = objective.table_weights[cells], residuals.tables[cells]
+    entering = weights * (1.0 + 2.0 * held)
+    return Tables(start, own, columns, maps, strides, cells, weights, held, entering, 2.0 * weights - entering)
+
+
+@njit(cache=True, nogil=True)
+def parts_of(objective: Objective, residuals: Residuals, j: int) -> Parts:
+    groups, q = objective.groups, objective.features[j]
+    start, low, high = np.zeros(q + 1, dtype=np.int64), groups.start[j], groups.start[j + 1]
+    for s in range(groups.product_start[low], groups.product_start[high]):
+        if groups.own[s] < q:
+            start[groups.own[s] + 1] += 1
+    start = np.cumsum(start)
+    place, own, of = start.copy(), np.zeros(start[q], dtype=np.int64), np.zeros(start[q], dtype=np.int64)
+    for g in range(low, high):
+        for s in range(groups.product_start[g], groups.product_start[g + 1]):
+            a = groups.own[s]
+            if a < q:
+                own[place[a]], of[place[a]] = g - low, groups.product_of[s]
+                place[a] += 1
+    return Parts(start, own, of, objective.products.weights[of], residuals.products[of])
+
+
+@njit(cache=True, nogil=True)
+def put_back(places: Integers, own: Floats, residuals: Floats) -> None:
+    """Write a column's residuals to their places among all."""
+    for i in range(len(places)):
+        residuals[places[i]] = own[i]
