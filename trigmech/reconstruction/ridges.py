@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
@@ -34,12 +35,16 @@ Integers = NDArray[np.int64]
 STEP, PARTS = 0.25, 16
 # A column of a smaller deviation has no tails that floats could tell apart.
 NARROWEST = 1e-4
-# Values of theta that are compared first, for numbers of deviation 1; then so many between the best one's neighbours.
-SMALLEST, LARGEST, VALUES, BETWEEN = 0.5, 128.0, 17, 7
-# Rounds of scaling for a and b while values are compared, and in the end. The least mass of a part.
-ROUNDS, LAST_ROUNDS, LEAST = 30, 150, 1e-9
+# Values of theta that are compared first, for numbers of deviation 1; then so many at most, between the best one's
+# neighbours.
+SMALLEST, LARGEST, VALUES, BETWEEN = 0.5, 128.0, 9, 12
+# Rounds of scaling for a and b, and how often they start again from exact logarithms: while values are compared, and in
+# the end. The least mass of a part; and the largest factor of a part between two such starts.
+ROUNDS, STARTS, LAST_STARTS, LEAST, MOST = 30, 3, 8, 1e-9, 1e100
 # Deviations of a cell from the prediction, as fractions of it; and how many deviations of noise are beyond doubt.
 KAPPAS, CLEAR = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0), 4.0
+# Squares of larger numbers of deviations would overflow.
+FARTHEST = 1e60
 # The least deviation of a shrunk cell, as a fraction of the noise.
 FIRMEST = 0.03
 # Rounds of draws within cells.
@@ -103,15 +108,16 @@ class Ridge:
         sign = 1.0 if rising >= 0.0 else -1.0
 
         def distance(theta: float) -> float:
-            made = cls(pair, held, _scaled(held, sign * theta, ROUNDS))
+            made = cls(pair, held, _scaled(held, sign * theta, STARTS))
             return _distance(tables, [made.table(table, estimate)
                                       for table, estimate in zip(tables, estimates, strict=True)])
 
         values = np.geomspace(SMALLEST, LARGEST, VALUES)
         best = int(np.argmin([distance(theta) for theta in values.tolist()]))
-        near = np.geomspace(values[max(best - 1, 0)], values[min(best + 1, VALUES - 1)], BETWEEN + 2)
-        theta = float(near[int(np.argmin([distance(theta) for theta in near.tolist()]))])
-        return cls(pair, held, _scaled(held, sign * theta, LAST_ROUNDS))
+        near = np.log(values[[max(best - 1, 0), min(best + 1, VALUES - 1)]])
+        found = minimize_scalar(lambda each: distance(float(np.exp(each))), bounds=near, method="bounded",
+                                options={"maxiter": BETWEEN})
+        return cls(pair, held, _scaled(held, sign * float(np.exp(found.x)), LAST_STARTS))
 
     def table(self, measured: Measurement[Marginal], estimate: Array) -> Array:
         """Return the predicted table: numbers by the ridge, with the total of the ``estimate``, which has the rest."""
@@ -125,16 +131,17 @@ class Ridge:
     def shrunk(self, measured: Measurement[Marginal], estimate: Array) -> tuple[Array, Array]:
         """Return a released table shrunk towards the ridge, and the deviation of each cell."""
         noise, predicted, own = measured.deviation, self.table(measured, estimate), self._numbers(measured)
-        apart = np.clip((measured.means - predicted)[own] / noise, -1e60, 1e60)
-        size = predicted[own] / noise
-        likely = [float((np.log1p((kappa * size) ** 2) + np.minimum(apart**2, CLEAR**2) / (1.0 + (kappa * size) ** 2)
-                         ).sum()) for kappa in KAPPAS]
+        apart, size = _apart(measured, predicted)[own], np.minimum(predicted[own] / noise, FARTHEST)
+        likely = [float((np.log1p((kappa * size) ** 2)
+                         + np.minimum(apart**2 / (1.0 + (kappa * size) ** 2), CLEAR**2)).sum()) for kappa in KAPPAS]
         variance = (KAPPAS[int(np.argmin(likely))] * size) ** 2
         variance = np.where(np.abs(apart) > CLEAR, np.maximum(variance, apart**2 - 1.0), variance)
         part = variance / (1.0 + variance)
         made, deviation = estimate.copy(), np.full(estimate.shape, noise)
-        found = np.maximum(predicted[own] + noise * part * apart, 0.0)
-        made[own] = found * (predicted[own].sum() / max(float(found.sum()), np.finfo(float).tiny))
+        found = predicted[own] + noise * part * apart
+        # What shrinkage took from the total goes to cells by their variances.
+        missing = float((predicted[own] - found).sum())
+        made[own] = np.maximum(found + part * (missing / max(float(part.sum()), np.finfo(float).tiny)), 0.0)
         deviation[own] = noise * np.maximum(np.sqrt(part), FIRMEST)
         return made, deviation
 
@@ -193,21 +200,31 @@ def _covariance(measured: Measurement[Marginal], estimate: Array, parts: tuple[P
     return float(means[0] @ estimate @ means[1])
 
 
+def _apart(table: Measurement[Marginal], predicted: Array) -> Array:
+    """Return the distances (a, b) of a released table from a predicted one, in units of its noise; at most 10^60."""
+    most = FARTHEST * float(table.deviation)
+    return np.asarray(np.clip(table.means - predicted, -most, most) / table.deviation)
+
+
 def _distance(tables: Sequence[Measurement[Marginal]], predicted: Sequence[Array]) -> float:
-    """Return the sum of squared distances of released tables from predicted ones, in units of their noise."""
-    return float(sum((np.clip((table.means - made) / table.deviation, -1e60, 1e60) ** 2).sum()
-                     for table, made in zip(tables, predicted, strict=True)))
+    """Return the sum of the squares of such distances."""
+    return float(sum((_apart(table, made) ** 2).sum() for table, made in zip(tables, predicted, strict=True)))
 
 
-def _scaled(parts: tuple[Parts, Parts], theta: float, rounds: int) -> Array:
+def _scaled(parts: tuple[Parts, Parts], theta: float, starts: int) -> Array:
     """Return the joint distribution a(x) b(y) exp(theta x y) with the masses of both parts (Sinkhorn's scaling)."""
-    (x, first), (y, second) = ((part.values, np.log(part.mass)) for part in parts)
-    kernel, right = theta * np.outer(x, y), -0.5 * abs(theta) * y**2
-    left = np.zeros(len(x))
-    for _ in range(rounds):
-        left = first - _log_sum(kernel + right)
-        right = second - _log_sum((kernel + left[:, None]).T)
-    return np.asarray(np.exp(kernel + left[:, None] + right))
+    x, y = parts[0].values, parts[1].values
+    kernel, left, right = theta * np.outer(x, y), np.zeros(len(x)), -0.5 * abs(theta) * y**2
+    tiny = np.finfo(float).tiny
+    for _ in range(starts):
+        left = np.log(parts[0].mass) - _log_sum(kernel + right)
+        right = np.log(parts[1].mass) - _log_sum((kernel + left[:, None]).T)
+        joint, down, across = np.exp(kernel + left[:, None] + right), np.ones(len(x)), np.ones(len(y))
+        for _ in range(ROUNDS):
+            down = np.clip(parts[0].mass / np.maximum(joint @ across, tiny), 1.0 / MOST, MOST)
+            across = np.clip(parts[1].mass / np.maximum(down @ joint, tiny), 1.0 / MOST, MOST)
+        left, right = left + np.log(down), right + np.log(across)
+    return np.asarray(joint * down[:, None] * across)
 
 
 def _log_sum(values: Array) -> Array:
