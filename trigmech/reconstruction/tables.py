@@ -197,18 +197,16 @@ def copula_of(release: Release) -> Copula | None:
 
 
 def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
-    """Return the ridges of pairs of numbers that were measured by cells of their tails too, where they predict better.
-    """
+    """Return the ridges of pairs of numbers that were measured by cells of tails too, if they predict better."""
     found, held = list[Ridge](), dict[tuple[int, ...], list[tuple[Measurement[Marginal], Array]]]()
     for each, expected in zip(release.tables, independent(release)[0], strict=True):
-        held.setdefault(each.query.columns, []).append((each, predicted(each, expected, copula)))
+        held.setdefault(each.query.columns, []).append((each, expected))
     for pair, tables in held.items():
         finest = any(len(np.unique(cells)) == len(cells) for each, _ in tables for cells in each.query.maps)
-        numbers = all(release.columns[j].partition.value is not None for j in pair)
-        if len(tables) < 2 or finest or not numbers:
+        if len(tables) < 2 or finest or any(release.columns[j].partition.value is None for j in pair):
             continue
-        measured, others = [each for each, _ in tables], [expected for _, expected in tables]
-        estimates = [estimated(each.means, expected, each.deviation).table for each, expected in tables]
+        measured, others = [each for each, _ in tables], [predicted(*each, copula) for each in tables]
+        estimates = [estimated(each.means, own, each.deviation).table for each, own in zip(measured, others, strict=True)]
         ridge = Ridge.of(release.columns, measured, estimates)
         if ridge is not None and ridge.better(measured, estimates, others):
             found.append(ridge)
@@ -216,7 +214,7 @@ def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
 
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
-    """Return the table of two columns under the copula, where it joins them; ``expected`` elsewhere."""
+    """Return the table of two columns under the copula if it joins them, else ``expected``."""
     joined = copula is not None and copula.correlations[measured.query.columns]
     return copula.table(measured.query) if copula is not None and joined else expected
 
