@@ -35,8 +35,7 @@ FIRST, COPIES = 50_000, 2
 SAMPLED = 512
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
-# The same for cells of sparse tables that should be empty, once most rows have found their place. Before that, such
-# cells would be walls on the way of rows.
+# The same for sparse tables' cells that should be empty, once most rows have found their place; before, cells are walls.
 LEAST_EMPTY = 0.03
 
 
@@ -199,14 +198,15 @@ def copula_of(release: Release) -> Copula | None:
 def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
     """Return the ridges of pairs of numbers that were measured by cells of tails too, if they predict better."""
     found, held = list[Ridge](), dict[tuple[int, ...], list[tuple[Measurement[Marginal], Array]]]()
-    for each, expected in zip(release.tables, independent(release)[0], strict=True):
-        held.setdefault(each.query.columns, []).append((each, expected))
+    for both in zip(release.tables, independent(release)[0], strict=True):
+        held.setdefault(both[0].query.columns, []).append(both)
     for pair, tables in held.items():
         finest = any(len(np.unique(cells)) == len(cells) for each, _ in tables for cells in each.query.maps)
         if len(tables) < 2 or finest or any(release.columns[j].partition.value is None for j in pair):
             continue
         measured, others = [each for each, _ in tables], [predicted(*each, copula) for each in tables]
-        estimates = [estimated(each.means, own, each.deviation).table for each, own in zip(measured, others, strict=True)]
+        estimates = [estimated(each.means, own, each.deviation).table
+                     for each, own in zip(measured, others, strict=True)]
         ridge = Ridge.of(release.columns, measured, estimates)
         if ridge is not None and ridge.better(measured, estimates, others):
             found.append(ridge)
