@@ -114,7 +114,7 @@ class Ridge:
 
         values = np.geomspace(SMALLEST, LARGEST, VALUES)
         best = int(np.argmin([distance(theta) for theta in values.tolist()]))
-        near = np.log(values[[max(best - 1, 0), min(best + 1, VALUES - 1)]])
+        near = float(np.log(values[max(best - 1, 0)])), float(np.log(values[min(best + 1, VALUES - 1)]))
         found = minimize_scalar(lambda each: distance(float(np.exp(each))), bounds=near, method="bounded",
                                 options={"maxiter": BETWEEN})
         return cls(pair, held, _scaled(held, sign * float(np.exp(found.x)), LAST_STARTS))

@@ -35,7 +35,7 @@ FIRST, COPIES = 50_000, 2
 SAMPLED = 512
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
-# The same for sparse tables' cells that should be empty, once most rows have found their place; before, cells are walls.
+# The same for sparse tables' empty cells, once most rows have found their place: before, such cells would be walls.
 LEAST_EMPTY = 0.03
 
 
