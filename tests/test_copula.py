@@ -173,7 +173,7 @@ def test_cells_of_any_positions_stay():
 def test_truncated_normal_values_have_their_distribution_and_a_shifted_one_does_not(bounds):
     least, most = bounds
     rng = np.random.default_rng(8)
-    made = module._truncated(np.full(4000, 0.3), 1.2, np.full(4000, least), np.full(4000, most), rng)
+    made = module.truncated(np.full(4000, 0.3), 1.2, np.full(4000, least), np.full(4000, most), rng)
     assert ((made >= least) & (made <= most)).all()
 
     def distribution(x, mean):
@@ -185,5 +185,5 @@ def test_truncated_normal_values_have_their_distribution_and_a_shifted_one_does_
 
 
 def test_beyond_what_floats_tell_apart_values_stay_between_their_bounds():
-    made = module._truncated(np.zeros(50), 1.0, np.full(50, 60.0), np.full(50, 61.0), np.random.default_rng(0))
+    made = module.truncated(np.zeros(50), 1.0, np.full(50, 60.0), np.full(50, 61.0), np.random.default_rng(0))
     assert ((made >= 60.0) & (made <= 61.0)).all()

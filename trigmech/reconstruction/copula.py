@@ -142,13 +142,13 @@ class Copula:
                 np.minimum.at(least, own, now)
                 np.maximum.at(most, own, now)
                 least[least <= now.min()], most[most >= now.max()] = -np.inf, np.inf
-                drawn = _truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
-                before, after = np.argsort(ranks[j][rows[held, j]], kind="stable"), _sorted_within(own, drawn)
+                drawn = truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
+                before, after = np.argsort(ranks[j][rows[held, j]], kind="stable"), sorted_within(own, drawn)
                 rows[held[after], j] = rows[held[before], j]
                 values[held[after], j] = values[held[before], j]
 
 
-def _sorted_within(groups: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
+def sorted_within(groups: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
     """Return an order (m,) by groups, and within these by values, which differ."""
     order = np.argsort(values)
     return order[np.argsort(_short(groups)[order], kind="stable")]
@@ -159,7 +159,7 @@ def _short(numbers: NDArray[np.int64]) -> NDArray[np.integer]:
     return numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers
 
 
-def _truncated(means: Array, deviation: float, least: Array, most: Array, rng: np.random.Generator) -> Array:
+def truncated(means: Array, deviation: float | Array, least: Array, most: Array, rng: np.random.Generator) -> Array:
     """Return normal values (m,) between bounds, by inversion; uniform ones where floats are too coarse for that."""
     # Computed in the lower tail, where distribution functions are exact.
     turned = least - means > 0.0
@@ -175,7 +175,7 @@ def _normal_values(place: Array, rng: np.random.Generator) -> Array:
     """Return normal scores (m,) of places in random order where they are equal; 0 where they are below 0."""
     held = np.flatnonzero(place >= 0.0)
     ranked = np.empty(len(held))
-    ranked[_sorted_within(place[held].astype(np.int64), rng.random(len(held)))] = (
+    ranked[sorted_within(place[held].astype(np.int64), rng.random(len(held)))] = (
         np.arange(len(held)) + 0.5) / max(len(held), 1)
     made = np.zeros(len(place))
     made[held] = ndtri(ranked)

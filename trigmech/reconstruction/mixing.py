@@ -27,7 +27,7 @@ from trigmech.measurement.released import Release
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.exchange_kernels import mix
 from trigmech.reconstruction.rows import RowObjective
-from trigmech.reconstruction.tables import LEAST, copula_of
+from trigmech.reconstruction.tables import LEAST, copula_of, ridges_of
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -109,6 +109,7 @@ class _Mixer:
         # As the constant is that stands for all cells, so that a kernel is compiled once for both.
         self._possible.flags.writeable = False
         self._objective, self._copula = asked.objective.compiled(), copula_of(release)
+        self._ridges = ridges_of(release, self._copula)
 
     def mixed(self, chosen: Integers, apart: Array | None, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return points of copies of some fitted rows after exchanges, and their tables less those of fitted rows.
@@ -128,6 +129,8 @@ class _Mixer:
             min(OFFERED, MOST_LOOKS / max(looks, 1)), sets, rng)
         if self._copula is not None:
             self._copula.arrange_within(rows, self._cells, rng, rounds=2)
+        for ridge in self._ridges:
+            ridge.arrange_within(rows, self._cells, rng)
         return self._constrained.placed(rows, self._width, rng), differences
 
 

@@ -18,6 +18,7 @@ from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_products
 from trigmech.reconstruction.result import Reconstruction
+from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
 from trigmech.reconstruction.sparse import TableEstimate, estimated, with_margins
 
@@ -34,6 +35,8 @@ FIRST, COPIES = 50_000, 2
 SAMPLED = 512
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
+# The same for sparse tables' empty cells, once most rows have found their place: before, such cells would be walls.
+LEAST_EMPTY = 0.03
 
 
 def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
@@ -73,7 +76,7 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     """Return rows of positions that fit the targets and keep the constraints. Both must use the same positions.
 
     More than `FIRST` rows grow: a part of them is fitted first, and `COPIES` copies of each of these rows are fitted
-    further.
+    further. Then few rows are left in cells that should be empty, and these cost so much that they leave.
     """
     sizes = [count]
     while sizes[0] > FIRST:
@@ -84,7 +87,7 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     constrained.repair(rows, rng)
     sweeps = 0
     for size in sizes:
-        rows, objective = rows[np.arange(size) % len(rows)], targets.objective(size)
+        rows, objective = rows[np.arange(size) % len(rows)], targets.objective(size, firm=size > sizes[0])
         constrained.ask(objective)
         if size < count:
             sweeps += objective.compiled().descend(rows, rng, exchanging=int(not sweeps), smooth=True,
@@ -97,9 +100,12 @@ def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targe
                rng: np.random.Generator, exchanging: int = 1) -> FittedRows:
     fitted = objective.compiled().descend(rows, rng, exchanging=exchanging, smooth=True,
                                           sampled=SAMPLED if len(rows) > FIRST else None)
+    # The moves between cells ignored the dependence within cells.
+    cells = [objective.joint_cells(j) for j in range(objective.d)]
     if targets.copula is not None:
-        # The moves between cells ignored the dependence within cells.
-        targets.copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
+        targets.copula.arrange_within(fitted.rows, cells, rng)
+    for ridge in targets.ridges:
+        ridge.arrange_within(fitted.rows, cells, rng)
     return fitted
 
 
@@ -109,7 +115,8 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     release, rows = targets.release, fitted.rows
     if not release.triples:
         return fitted
-    objective, asked, maps = targets.objective(len(rows)), False, dict[tuple[int, int], int]()
+    objective = targets.objective(len(rows), firm=len(rows) > FIRST)
+    asked, maps = False, dict[tuple[int, int], int]()
     for measured in release.triples:
         query, noise = measured.query, measured.deviation
         held = query.counted(rows[:, list(query.columns)], np.full(len(rows), 1.0)) / len(rows)
@@ -188,6 +195,30 @@ def copula_of(release: Release) -> Copula | None:
     return Copula.by_products(release.columns, release.products.query, kept) if kept.any() else None
 
 
+def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
+    """Return the ridges of pairs of numbers that were measured by cells of tails too, if they predict better."""
+    found, held = list[Ridge](), dict[tuple[int, ...], list[tuple[Measurement[Marginal], Array]]]()
+    for both in zip(release.tables, independent(release)[0], strict=True):
+        held.setdefault(both[0].query.columns, []).append(both)
+    for pair, tables in held.items():
+        finest = any(len(np.unique(cells)) == len(cells) for each, _ in tables for cells in each.query.maps)
+        if len(tables) < 2 or finest or any(release.columns[j].partition.value is None for j in pair):
+            continue
+        measured, others = [each for each, _ in tables], [predicted(*each, copula) for each in tables]
+        estimates = [estimated(each.means, own, each.deviation).table
+                     for each, own in zip(measured, others, strict=True)]
+        ridge = Ridge.of(release.columns, measured, estimates)
+        if ridge is not None and ridge.better(measured, estimates, others):
+            found.append(ridge)
+    return tuple(found)
+
+
+def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
+    """Return the table of two columns under the copula if it joins them, else ``expected``."""
+    joined = copula is not None and copula.correlations[measured.query.columns]
+    return copula.table(measured.query) if copula is not None and joined else expected
+
+
 class Cells:
     """The released frequencies of the cells of columns, each computed once."""
 
@@ -227,6 +258,11 @@ class Pair:
         (j, h), (down, across) = measured.query.columns, measured.query.maps
         return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
 
+    def at_least(self, least: float, empty: float) -> Array:
+        """Return the deviations, at least ``least``; at least ``empty`` for the empty cells of a sparse table."""
+        lowest = np.where(self.table == 0.0, empty, least) if self.sparse else least
+        return np.maximum(self.deviation, lowest)
+
 
 class Targets:
     """The targets of the fit: released numbers after shrinkage.
@@ -250,6 +286,7 @@ class Targets:
     def __init__(self, release: Release, shrunk: bool = True) -> None:
         self.release, self.dependent = release, False
         self.copula = copula_of(release) if shrunk else None
+        self.ridges = ridges_of(release, self.copula) if shrunk else ()
         tables, products = independent(release)
         measured = release.products
         self.products = np.zeros(0) if measured is None else measured.means
@@ -261,10 +298,12 @@ class Targets:
         for each, expected in zip(release.tables, tables, strict=True):
             table = each.means
             if shrunk:
-                if self.copula is not None and self.copula.correlations[each.query.columns]:
-                    expected = self.copula.table(each.query)
+                expected = predicted(each, expected, self.copula)
                 known = estimated(table, expected, each.deviation)
                 self.dependent |= bool((known.table != expected).any())
+                for ridge in self.ridges:
+                    if ridge.columns == each.query.columns:
+                        known = TableEstimate(*ridge.shrunk(each, known.table), False)
                 self.pairs.append(Pair.of(each, known))
                 continue
             self.pairs.append(Pair.of(each, TableEstimate(table, np.full(table.shape, each.deviation), False)))
@@ -323,10 +362,11 @@ class Targets:
                 found.append(each.means.ravel())
         return np.concatenate([np.zeros(0), *found])
 
-    def objective(self, count: int, features: Sequence[Array] | None = None) -> RowObjective:
+    def objective(self, count: int, features: Sequence[Array] | None = None, firm: bool = False) -> RowObjective:
         """Return the objective for ``count`` rows. Every deviation is at least half a row.
 
-        If the targets have no products, the caller can ask for products of other ``features`` of the positions.
+        If the targets have no products, the caller can ask for products of other ``features`` of the positions. With
+        ``firm``, the deviation of a cell that should be empty in a sparse table may be less: at least `LEAST_EMPTY`.
         """
         columns, measured = self.release.columns, self.release.products
         least, products = LEAST / count, len(self.products) > 0
@@ -340,7 +380,7 @@ class Targets:
                     maps[j, id(cells)] = asked.map(j, cells)
         for pair in self.pairs:
             asked.table([maps[j, id(cells)] for j, cells in zip(pair.columns, pair.maps, strict=True)], pair.table,
-                        1.0 / np.maximum(pair.deviation, least) ** 2, sparse=pair.sparse)
+                        1.0 / pair.at_least(least, LEAST_EMPTY / count if firm else least) ** 2, sparse=pair.sparse)
         noise = np.maximum([np.max(pair.deviation) for pair in self.pairs], least)
         # A column gets as much weight as all its tables together, so that their fit does not spoil the column.
         if self.pairs:

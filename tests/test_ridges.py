@@ -1,0 +1,276 @@
+"""Ridges: their distribution, tables that are shrunk towards them, rows that follow them, and large fits with them."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import trigmech as tm
+from trigmech.domain import Domain
+from trigmech.functions.partition import columns_of
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
+from trigmech.reconstruction import ridges, tables
+from trigmech.reconstruction.copula import truncated
+from trigmech.reconstruction.ridges import Parts, Ridge
+from trigmech.reconstruction.rows import RowObjective
+
+DOMAIN = Domain(2)
+
+
+def column(mass, j, edges=None):
+    """A released number of these masses, in intervals of equal length or with these edges."""
+    edges = np.linspace(-1.0, 1.0, len(mass) + 1) if edges is None else edges
+    return ReleasedColumn(columns_of(DOMAIN)[j].cut(edges), np.asarray(mass) / np.sum(mass), 1e-6)
+
+
+def normal_column(j, size=80):
+    """A normal number of deviation 1/4."""
+    return column(np.diff(norm.cdf(np.linspace(-4.0, 4.0, size + 1))), j)
+
+
+def measured(columns, cells, means, noise):
+    """A released table of two columns."""
+    partitions = tuple(each.partition for each in columns)
+    return Measurement(Marginal((0, 1), partitions, tuple(cells)), 1.0, means, noise)
+
+
+def counted(codes, cells):
+    """The frequencies of rows in cells."""
+    held = [cell[own] for cell, own in zip(cells, codes.T, strict=True)]
+    made = np.zeros([int(cell.max()) + 1 for cell in cells])
+    np.add.at(made, tuple(held), 1.0 / len(codes))
+    return made
+
+
+def delays(n, seed=0):
+    """A number with a long tail, and a second one that is the first one and a little more; codes of both columns."""
+    rng = np.random.default_rng(seed)
+    one = rng.lognormal(-2.5, 1.0, n).clip(0.0, 1.5) - 0.7
+    two = (one + rng.normal(0.0, 0.03, n)).clip(-1.0, 1.0)
+    edges = np.linspace(-1.0, 1.0, 201)
+    codes = np.column_stack([np.searchsorted(edges[1:-1], each, side="right") for each in (one, two)]).astype(np.int32)
+    return [column(np.bincount(codes[:, j], minlength=200), j) for j in range(2)], codes
+
+
+def wide(column, count):
+    """Cells of a column with equal mass, of which the last hold long tails."""
+    middle = np.cumsum(column.mass) - 0.5 * column.mass
+    return np.unique(np.minimum((count * middle).astype(np.int64), count - 1), return_inverse=True)[1]
+
+
+def test_the_scaled_distribution_has_both_margins_and_one_association_everywhere():
+    parts = Parts.of(normal_column(0)), Parts.of(column(np.arange(1.0, 41.0), 1))
+    joint = ridges._scaled(parts, 1.7, 20)
+    np.testing.assert_allclose(joint.sum(axis=1), parts[0].mass, atol=1e-9)
+    np.testing.assert_allclose(joint.sum(axis=0), parts[1].mass, atol=1e-9)
+    odds = np.log(joint[1:, 1:] * joint[:-1, :-1] / (joint[1:, :-1] * joint[:-1, 1:]))
+    np.testing.assert_allclose(odds, 1.7 * np.outer(np.diff(parts[0].values), np.diff(parts[1].values)), atol=1e-6)
+
+
+@pytest.mark.parametrize("correlation", [-0.8, 0.6, 0.9])
+def test_of_two_normal_columns_it_is_the_normal_distribution(correlation):
+    columns = [normal_column(0), normal_column(1)]
+    cells = [np.arange(80) // 5] * 2
+    places = np.linspace(-4.0, 4.0, 801)
+    middle = 0.5 * (places[1:] + places[:-1])
+    # Given the first number, the second is normal: each cell of the true table by a fine sum.
+    inside = norm.cdf((np.linspace(-4.0, 4.0, 17)[None, :] - correlation * middle[:, None])
+                      / np.sqrt(1.0 - correlation**2))
+    true = np.add.reduceat(np.diff(norm.cdf(places))[:, None] * np.diff(inside, axis=1), np.arange(0, 800, 50), axis=0)
+    table = measured(columns, cells, true, 1e-4)
+    ridge = Ridge.of(columns, [table], [true])
+    assert np.abs(ridge.table(table, true) - true).sum() < 0.02
+    parts = ridge.parts
+    assert parts[0].values @ ridge.joint @ parts[1].values == pytest.approx(correlation, abs=0.01)
+    mean, spread = ridge._given(1)
+    inner = np.abs(parts[0].values) < 2.0
+    np.testing.assert_allclose(mean[inner], correlation * parts[0].values[inner], atol=0.05)
+    np.testing.assert_allclose(spread[inner], np.sqrt(1.0 - correlation**2), atol=0.05)
+
+
+def test_in_tails_it_is_as_narrow_as_in_the_middle_and_a_normal_copula_is_not():
+    columns, codes = delays(200_000)
+    cells = [wide(each, 24) for each in columns]
+    true = counted(codes, cells)
+    table = measured(columns, cells, true, 1e-5)
+    ridge = Ridge.of(columns, [table], [true])
+    independent = np.outer(true.sum(axis=1), true.sum(axis=0))
+    assert 0.5 * np.abs(ridge.table(table, true) - true).sum() < 0.1
+    assert ridge.better([table], [true], [independent])
+    assert not ridge.better([table], [true], [true])
+
+
+@pytest.mark.parametrize("noise", [1e-4, 4e-4])
+def test_a_table_that_is_shrunk_towards_it_is_nearer_to_the_truth(noise):
+    columns, codes = delays(200_000)
+    cells = [wide(each, 24) for each in columns]
+    true, rng = counted(codes, cells), np.random.default_rng(3)
+    released = measured(columns, cells, true + noise * rng.standard_normal(true.shape), noise)
+    made, deviation = Ridge.of(columns, [released], [released.means]).shrunk(released, released.means)
+    errors = [((each - true) ** 2).sum() for each in (made, released.means)]
+    assert errors[0] < 0.7 * errors[1]
+    assert (made >= 0.0).all()
+    assert ((deviation > 0.0) & (deviation <= noise)).all()
+    # The deviations are about those of the errors: neither too small nor only the noise.
+    assert 0.3 < np.sqrt((((made - true) / deviation) ** 2)[true > noise].mean()) < 3.0
+
+
+def test_cells_far_from_it_that_hold_something_beyond_doubt_keep_it():
+    columns, codes = delays(200_000)
+    codes[:2_000] = 30, 195
+    cells, noise = [wide(each, 24) for each in columns], 2e-4
+    true, rng = counted(codes, cells), np.random.default_rng(4)
+    released = measured(columns, cells, true + noise * rng.standard_normal(true.shape), noise)
+    made, _ = Ridge.of(columns, [released], [released.means]).shrunk(released, released.means)
+    place = cells[0][30], cells[1][195]
+    assert true[place] > 0.009
+    assert made[place] == pytest.approx(true[place], rel=0.15)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rows_in_wide_cells_follow_it_and_cells_keep_their_rows(sign):
+    columns, codes = delays(60_000)
+    if sign < 0:
+        last = len(columns[1].mass) - 1
+        codes[:, 1] = last - codes[:, 1]
+        columns[1] = column(columns[1].mass[::-1], 1, -columns[1].partition.edges[::-1])
+    cells, rng = [wide(each, 8) for each in columns], np.random.default_rng(5)
+    values = [each.partition.centres for each in columns]
+
+    def correlation(rows):
+        return np.corrcoef(*(own[entries] for own, entries in zip(values, rows.T, strict=True)))[0, 1]
+
+    rows = codes.copy()
+    for j in range(2):
+        for cell in range(8):
+            held = np.flatnonzero(cells[j][rows[:, j]] == cell)
+            rows[held, j] = rows[rng.permutation(held), j]
+    released = measured(columns, cells, counted(codes, cells), 1e-5)
+    made = rows.copy()
+    finer = [wide(each, 24) for each in columns]
+    ridge = Ridge.of(columns, [released, measured(columns, finer, counted(codes, finer), 1e-5)],
+                     [released.means, counted(codes, finer)])
+    ridge.arrange_within(made, cells, rng)
+    assert abs(correlation(rows) - correlation(codes)) > 0.15
+    assert abs(correlation(made) - correlation(codes)) < 0.05
+    for j in range(2):
+        np.testing.assert_array_equal(cells[j][made[:, j]], cells[j][rows[:, j]])
+        np.testing.assert_array_equal(np.sort(made[:, j]), np.sort(rows[:, j]))
+
+
+def test_whatever_was_released_is_shrunk_to_finite_numbers():
+    columns, codes = delays(2_000)
+    cells = [wide(each, 24) for each in columns]
+    shape = tuple(int(cell.max()) + 1 for cell in cells)
+    for means in (np.zeros(shape), np.full(shape, -1e300), np.eye(*shape) * 1e300, np.full(shape, 1e-300)):
+        for noise in (1e-300, 1e-3, 1e300):
+            released = measured(columns, cells, means, noise)
+            ridge = Ridge.of(columns, [released], [np.clip(means, -1.0, 2.0)])
+            made, deviation = ridge.shrunk(released, np.clip(means, -1.0, 2.0))
+            assert np.isfinite([made, deviation]).all()
+            assert (deviation > 0.0).all()
+            ridge.arrange_within(codes, cells, np.random.default_rng(0))
+    point = np.zeros(len(columns[0].mass))
+    point[5] = 1.0
+    assert Parts.of(column(point, 0, columns[0].partition.edges)) is None
+    assert Parts.of(column([0.0, 1e-320], 0)) is None
+    alone = [column(point, 0, columns[0].partition.edges), columns[1]]
+    assert Ridge.of(alone, [measured(alone, cells, np.zeros(shape), 1e-3)], [np.zeros(shape)]) is None
+
+
+def delays_table(n, seed):
+    """Two numbers with long tails that nearly agree, and places of a few kinds each."""
+    rng = np.random.default_rng(seed)
+    one = np.rint(rng.lognormal(2.2, 1.3, n).clip(0, 2_000))
+    two = np.rint(one + rng.laplace(0.0, 9.0, n)).clip(-60, 2_400)
+    place = rng.integers(40, size=n)
+    kind = (3 * place + rng.integers(0, 5, size=n)) % 60
+    return np.column_stack([one, two, place, kind])
+
+
+SCHEMA = tm.Schema([tm.Column("one", 0, 2_000, "integer"), tm.Column("two", -60, 2_400, "integer"),
+                    tm.Column("place", kind="categorical", categories=tuple(range(40))),
+                    tm.Column("kind", kind="categorical", categories=tuple(range(60)))])
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A large table, and a release of it."""
+    table = delays_table(30_000, 0)
+    with pytest.MonkeyPatch.context() as patched:
+        # Fits of more rows than this count as large.
+        patched.setattr(tables, "FIRST", 4_000)
+        return table, tm.synthesize(table, SCHEMA, tm.Budget(8.0, 1e-8), tm.TableMechanism(points=6_000),
+                                    np.random.default_rng(1))
+
+
+def test_correlated_tails_and_empty_cells_of_a_large_table_come_back(large):
+    table, made = large
+    found = made.columns(30_000, np.random.default_rng(2))
+    one, two = found["one"].astype(float), found["two"].astype(float)
+    true = np.corrcoef(table[:, 0], table[:, 1])[0, 1]
+    assert np.corrcoef(one, two)[0, 1] == pytest.approx(true, abs=0.02)
+    assert np.polyfit(one, two, 1)[0] == pytest.approx(np.polyfit(table[:, 0], table[:, 1], 1)[0], abs=0.05)
+    possible = (found["kind"].astype(int) - 3 * found["place"].astype(int)) % 60 < 5
+    assert np.mean(~possible) < 0.002
+    release = made.release
+    assert [ridge.columns for ridge in tables.ridges_of(release, tables.copula_of(release))] == [(0, 1)]
+
+
+def test_without_tables_of_tails_there_is_no_ridge():
+    made = tm.synthesize(delays_table(3_000, 0), SCHEMA, tm.Budget(1.0, 1e-8), rng=np.random.default_rng(1))
+    assert tables.ridges_of(made.release, tables.copula_of(made.release)) == ()
+
+
+def test_cells_that_should_be_empty_are_firm_in_the_last_stage_of_a_large_fit_alone(monkeypatch):
+    asked = []
+
+    class EnoughError(Exception):
+        pass
+
+    class Made:
+        columns, products = (), None
+
+    made = object.__new__(tables.Targets)
+    made.release, made.copula, made.ridges, made.pairs, made.products = Made(), None, (), [], np.zeros(0)
+
+    def objective(self, count, features=None, firm=False):
+        asked.append((count, firm))
+        if len(asked) == len(wanted):
+            raise EnoughError
+        return RowObjective([2])
+
+    monkeypatch.setattr(tables.Targets, "objective", objective)
+    monkeypatch.setattr(tables, "independent_rows", lambda masses, count, rng: np.zeros((count, 1), dtype=np.int32))
+
+    class Nothing:
+        def repair(self, rows, rng):
+            pass
+
+        def ask(self, objective):
+            pass
+
+    for count, wanted in ((tables.FIRST, [(tables.FIRST, False)]),
+                          (tables.FIRST + 2, [(tables.FIRST // 2 + 1, False), (tables.FIRST + 2, True)])):
+        asked.clear()
+        with pytest.raises(EnoughError):
+            tables.descended(made, Nothing(), count, np.random.default_rng(0))
+        assert asked == wanted
+
+
+def test_firmness_is_for_empty_cells_of_sparse_tables():
+    cells = (np.arange(2), np.arange(2))
+    table = np.array([[0.0, 0.5], [0.5, 0.0]])
+    sparse = tables.Pair((0, 1), cells, table, np.full((2, 2), 1e-9), True)
+    np.testing.assert_array_equal(sparse.at_least(1e-3, 1e-5), [[1e-5, 1e-3], [1e-3, 1e-5]])
+    dense = tables.Pair((0, 1), cells, table, 1e-9)
+    np.testing.assert_array_equal(dense.at_least(1e-3, 1e-5), 1e-3)
+
+
+def test_draws_may_have_deviations_of_their_own():
+    rng = np.random.default_rng(0)
+    made = truncated(np.zeros(20_000), np.repeat([0.1, 3.0], 10_000), np.full(20_000, -np.inf), np.full(20_000, np.inf),
+                     rng)
+    assert made[:10_000].std() == pytest.approx(0.1, rel=0.03)
+    assert made[10_000:].std() == pytest.approx(3.0, rel=0.03)
