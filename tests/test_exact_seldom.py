@@ -170,7 +170,7 @@ def test_one_part_alone_may_stand_for_all():
     with pytest.raises(InputError, match="the design is for 8 persons, but the parts have 7 together"):
         added(part, 8, Part)
     for wrong in ([], [part, 1], None):
-        with pytest.raises(InputError, match="non-empty list of parts made by trigmech.measure_part"):
+        with pytest.raises(InputError, match=r"non-empty list of parts made by trigmech\.measure_part"):
             added(wrong, 7, Part)
 
 
