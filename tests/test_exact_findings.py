@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import trigmech as tm
@@ -63,12 +64,16 @@ def test_few_persons_are_counted_exactly_and_many_up_to_the_limit():
     assert kinds(look.findings()) == [("who", "nobody", 1, (2,))]
 
 
-def test_a_column_of_another_type_is_one_finding_however_many_chunks_it_has():
-    look = Look(NUMBER)
+@pytest.mark.parametrize("column", [tm.Column("x", 0, 10), tm.Column("x", kind="categorical", categories="private"),
+                                    tm.Column("x", kind="ordinal", categories=["a", "b"])], ids=lambda each: each.kind)
+def test_a_column_that_cannot_be_read_is_one_finding_however_many_chunks_it_has(column):
+    look = Look(tm.Schema([column, tm.Column("y", 0, 1)], ["y <= 1"]))
     for first in (0, 30):
-        look.add(pd.DataFrame({"x": pd.Categorical(["1", "2"] * 15)}), ("x",), {}, np.arange(first, first + 30))
+        look.add(pa.table({"x": [[1], [2]] * 15, "y": [0.5] * 30}), ("x", "y"), {}, np.arange(first, first + 30))
     kept, = (each for each in look.findings([], "row") if each.column == "x")
     assert (kept.severity, kept.kind, kept.count, kept.lines) == ("refused", "type", 60, (0, 1, 2, 3, 4))
+    assert (kept.sentence, kept.remedy) == ("column 'x' cannot be read; its type is List",
+                                            "convert the column to a type that suits its kind")
 
 
 @pytest.mark.parametrize(("rows", "told"), [(1, []), (2, ["constant"])])
