@@ -197,7 +197,7 @@ class Table:
 
 def pairs_of(monkeypatch, *tables):
     monkeypatch.setattr(features, "Targets", lambda release: SimpleNamespace(pairs=tables))
-    release, coding = SimpleNamespace(columns=[None] * 3), SimpleNamespace(sizes=np.array([5, 4, 6]))
+    release, coding = SimpleNamespace(columns=[None] * 3), SimpleNamespace(sizes=np.array([5, 7, 6]))
     return features._of_pairs(release, coding, np.array([0.1, 0.02, 0.003]))
 
 
@@ -209,8 +209,8 @@ def test_causes_of_pairs_are_those_of_their_tables(monkeypatch):
     each = math.sqrt(2.0 / math.pi) / 2.0 * 0.05
     strength = 0.5 * np.abs(table - np.outer([0.5, 0.5], [0.4, 0.41, 0.19])).sum()
     left, filled = each * math.sqrt(2 * 3 * 5), (4 * 2.0 * each + 0.01) / 2.0
-    # Two of four values of the first column are told apart, and all three of the second.
-    np.testing.assert_allclose(found[0], [hidden(left), math.sqrt(strength * filled), strength * 0.5, 0.12], rtol=1e-9)
+    # Two of four values of the first column are told apart, and three of six of the second.
+    np.testing.assert_allclose(found[0], [hidden(left), math.sqrt(strength * filled), strength * 0.75, 0.12], rtol=1e-9)
     # A single row of cells shows no dependence.
     np.testing.assert_allclose(found[1], [0.35, 0.0, 0.0, 0.103], rtol=1e-9)
     # Rounding is no dependence.
@@ -218,6 +218,11 @@ def test_causes_of_pairs_are_those_of_their_tables(monkeypatch):
     np.testing.assert_allclose(strengths, [strength, 0.0, 0.0], rtol=1e-9)
     assert above.tolist() == [True, False, False]
     assert list(held) == [(0, 1), (0, 2), (1, 2)]
+    # A table that is finer than what is compared is as fine.
+    found, *_ = pairs_of(monkeypatch, Table((0, 1), np.eye(5, 3) / 3, 0.05))
+    table = np.eye(5, 3) / 3
+    strength = 0.5 * np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum()
+    assert found[0, 2] == pytest.approx(strength * 0.5)
 
 
 def test_a_pair_without_a_table_hides_what_is_usual(monkeypatch):

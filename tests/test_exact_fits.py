@@ -1,0 +1,175 @@
+"""Parts of fits and of answers by hand: closer looks, positions in common, projections, rows that must keep rules."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trigmech as tm
+from trigmech.acceptance.criteria import load_criteria
+from trigmech.domain import Domain
+from trigmech.errors import InputError
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.inference import posterior, projection
+from trigmech.planning import error_model
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
+from trigmech.queries.one_way import Detail, Histogram
+from trigmech.reconstruction import constrained
+from trigmech.reconstruction.columns import looked_closer
+from trigmech.reconstruction.common import common_positions
+from trigmech.tables.frames import Columns
+from trigmech.workload import GaussianKernels
+
+HALVES = Partition((), 0, np.array([-1.0, 0.0, 1.0]))
+QUARTERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+def detail(values, deviation, edges=QUARTERS):
+    return Measurement(Detail(0, HALVES, 1, edges), 1.0, np.array(values), deviation)
+
+
+def test_a_closer_look_divides_the_mass_of_its_interval():
+    column = ReleasedColumn(HALVES, np.array([0.4, 0.6]), 0.01)
+    # One piece is clear, and the noise of the others is not: they share the rest evenly.
+    made = looked_closer(column, detail([0.0, 0.5, 0.0, 0.0], 1e-3))
+    assert made.mass.sum() == pytest.approx(1.0)
+    mass = {(float(a), float(b)): float(held) for a, b, held in zip(
+        made.partition.edges[:-1], made.partition.edges[1:], made.mass, strict=True)}
+    assert mass.pop((-1.0, 0.0)) == 0.4
+    in_quarters = np.zeros(4)
+    for (start, stop), held in mass.items():
+        own = (QUARTERS[:-1] >= start) & (QUARTERS[1:] <= stop)
+        in_quarters[own] += held / own.sum()
+    np.testing.assert_allclose(in_quarters, [0.1 / 3, 0.5, 0.1 / 3, 0.1 / 3], rtol=1e-9)
+
+
+def test_what_is_clear_is_scaled_to_the_mass_of_its_interval():
+    column = ReleasedColumn(HALVES, np.array([0.4, 0.6]), 0.01)
+    made = looked_closer(column, detail([0.2, 0.9, 0.1, 0.6], 1e-3))
+    assert made.mass[0] == 0.4
+    np.testing.assert_allclose(np.diff(np.interp(QUARTERS, made.partition.edges, np.concatenate(
+        [[0.0], np.cumsum(made.mass)]))), np.array([0.2, 0.9, 0.1, 0.6]) / 3.0, rtol=1e-9)
+
+
+DOMAIN = Domain(2)
+
+
+def test_common_positions_are_those_of_the_closer_look_unless_another_query_cuts_its_interval():
+    look = Measurement(Histogram(0, HALVES), 1.0, np.array([0.4, 0.6]), 1e-3)
+    close = detail([0.0, 0.5, 0.0, 0.0], 1e-3)
+    column, _ = common_positions(DOMAIN, [look, close])
+    assert {0.25, 0.5} < set(column.partition.edges.tolist())
+    assert column.mass[(column.partition.edges[:-1] == 0.25)].tolist() == pytest.approx([0.5], rel=1e-2)
+    # Thirds of the upper half cut its interval: the mass lies evenly again.
+    thirds, other = Partition((), 0, np.array([-1.0, 0.0, 1 / 3, 2 / 3, 1.0])), Partition((), 1, np.array([-1.0, 1.0]))
+    table = Marginal((0, 1), (thirds, other), (np.arange(4), np.arange(1)))
+    column, _ = common_positions(DOMAIN, [look, close, Measurement(table, 1.0, np.full(4, 0.25), 1e-9)])
+    upper = column.partition.edges[:-1] >= 0.0
+    density = column.mass / np.diff(column.partition.edges)
+    np.testing.assert_allclose(density[upper], density[upper][0], rtol=1e-9)
+
+
+def test_a_closer_look_is_projected_to_polynomials_of_its_intervals():
+    query = Detail(0, HALVES, 1, np.linspace(0.0, 1.0, 9))
+    means = np.array([0.1, 0.0, 0.3, 0.1, 0.05, 0.05, 0.0, 0.02])
+    release = SimpleNamespace(known=[Measurement(query, 1.0, means, 0.01)], columns=[ReleasedColumn(HALVES, np.ones(2) / 2,
+                                                                                               0.01)])
+    taken, = projection.projections(release)
+    sums = taken.sums.toarray()
+    assert sums.shape == (4, 8)
+    np.testing.assert_allclose(sums @ sums.T, np.eye(4), atol=1e-12)
+    x = np.linspace(-1.0, 1.0, 8)
+    for power in range(4):
+        np.testing.assert_allclose(sums.T @ (sums @ x**power), x**power, atol=1e-12)
+    assert np.abs(sums.T @ (sums @ x**4) - x**4).max() > 0.01
+    np.testing.assert_allclose(taken.values, sums @ means, rtol=1e-12)
+    assert (taken.query, taken.deviation) == (query, 0.01)
+    np.testing.assert_array_equal(posterior._map(taken).toarray(), sums)
+
+
+@pytest.mark.parametrize("size", [4, 3])
+def test_a_query_without_sums_is_mapped_as_it_is_encoded(size):
+    matrix = np.arange(4.0 * size).reshape(size, 4)
+    query = SimpleNamespace(shape=(2, 2), size=size, decoding=None if size == 4 else "decoded",
+                            encode=lambda means: matrix @ means.ravel())
+    taken = projection.Projection(query, None, np.zeros(4), 1.0)
+    np.testing.assert_array_equal(posterior._map(taken).toarray(), np.eye(4) if size == 4 else matrix)
+    # A query of as many numbers as entries that are decoded is mapped too.
+    query.size, query.decoding = 4, "decoded"
+    query.encode = lambda means: 2.0 * means
+    np.testing.assert_array_equal(posterior._map(taken).toarray(), 2.0 * np.eye(4))
+
+
+# Rules
+
+
+def test_numbers_that_no_draw_makes_keep_their_rule_are_copied_from_another_row(monkeypatch):
+    schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1)], ["a <= b"])
+    columns = [ReleasedColumn(Partition((), j, np.array([-1.0, 1.0])), np.ones(1), 0.01) for j in range(2)]
+    rows = constrained.ConstrainedRows(schema, columns)
+    drawn = []
+
+    def place(columns, codes, fractions, d):
+        drawn.append(fractions.shape)
+        points = np.tile([0.5, -0.5], (len(codes), 1))
+        points[0] = [-0.25, 0.25]
+        return points if len(drawn) == 1 else points[1 : len(codes) + 1] if len(codes) > 1 else np.array([[0.5, -0.5]])
+
+    monkeypatch.setattr(constrained, "placed", place)
+    monkeypatch.setattr(constrained, "keeps", lambda schema, points, own=None: points[:, 0] <= points[:, 1])
+    monkeypatch.setattr(rows, "_valued", lambda points, codes: points)
+    monkeypatch.setattr(rows, "_rounded", lambda points, codes: np.tile([0.5, -0.5], (len(codes), 1)))
+    made = rows.placed(np.zeros((3, 2), dtype=np.int32), 2, np.random.default_rng(0))
+    np.testing.assert_array_equal(made, [[-0.25, 0.25]] * 3)
+    assert len(drawn) == 1 + constrained.DRAWS
+
+
+def test_without_constraints_numbers_are_placed_once():
+    columns = [ReleasedColumn(Partition((), 0, np.array([-1.0, 0.5, 1.0])), np.ones(2) / 2, 0.01)]
+    rows = constrained.ConstrainedRows(None, columns)
+    made = rows.placed(np.array([[0], [1]], dtype=np.int32), 1, np.random.default_rng(0))
+    u = np.random.default_rng(0).random((2, 1))
+    np.testing.assert_allclose(made[:, 0], [-1.0 + 1.5 * u[0, 0], 0.5 + 0.5 * u[1, 0]], rtol=1e-12)
+
+
+# Others
+
+
+def test_a_group_whose_mean_cannot_be_measured_has_no_profile(monkeypatch):
+    workload = GaussianKernels(2, seed=0, n_queries=10, widths=(0.5,))
+    assert error_model.ErrorModel(workload, 3, 2).measurable == [0]
+
+    def refuse(*given):
+        raise InputError("constant")
+
+    monkeypatch.setattr(error_model, "Features", refuse)
+    made = error_model.ErrorModel(workload, 3, 2)
+    assert (made.measurable, made.profiles, made.gain.tolist()) == ([], [None], [0.0])
+
+
+def test_criteria_that_are_no_toml_are_refused_with_its_reason(tmp_path):
+    (tmp_path / "c.toml").write_text("criteria = ")
+    with pytest.raises(InputError, match=r"is not valid TOML: Invalid value"):
+        load_criteria(tmp_path / "c.toml")
+    (tmp_path / "c.toml").write_text("criteria = " + "[" * 100_000)
+    with pytest.raises(InputError, match=r"c\.toml' is not valid TOML: it is nested too deeply$"):
+        load_criteria(tmp_path / "c.toml")
+
+
+def test_what_is_no_sequence_is_an_array_or_refused():
+    class Rows:
+        def __init__(self, *rows):
+            self.rows = rows
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(self.rows, dtype=dtype)
+
+    assert Columns(Rows([1.0, 2.0], [3.0, 4.0]), ("a", "b")).numbers(1).tolist() == [2.0, 4.0]
+    with pytest.raises(InputError, match=r"shape \(n, 2\); its shape is \(\)"):
+        Columns(object(), ("a", "b"))
+    with pytest.raises(InputError, match=r"shape \(n, 2\); its shape is \(2, 3\)"):
+        Columns(np.zeros((2, 3)), ("a", "b"))
+    assert Columns(pd.DataFrame({"a": [1.0]}), ("a",)).n == 1
