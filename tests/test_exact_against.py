@@ -8,6 +8,7 @@ import pytest
 
 import trigmech as tm
 from trigmech.distribution import Distribution
+from trigmech.evaluation import distances
 from trigmech.report import against
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 
@@ -122,3 +123,21 @@ def test_rows_are_judged_with_as_many_synthetic_ones_and_their_reading_is_told(m
         assert (np.diff(true[name]) > 0.0).all()
         assert set(true[name] - first) <= set(range(7))
         np.testing.assert_array_equal(again[name], true[name])
+
+
+def test_a_pass_over_the_table_tells_how_far_it_is_and_what_differs():
+    schema = tm.Schema([tm.Column("a", 0, 10), tm.Column("c", kind="categorical", categories=["x", "y"])])
+    domain = schema.domain
+    made = Distribution(np.array([[-1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([0.75, 0.25]))
+    rows = np.array([[-1.0, 1.0, 0.0], [0.5, 0.0, 1.0], [0.5, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    means = SimpleNamespace(answers=lambda points, weights=None: np.average(points, axis=0, weights=weights)[None])
+    said = []
+    found = distances.compare([rows[:2], rows[2:]], 5, domain, made, made, [means, means],
+                              lambda *step: said.append(step))
+    assert said == [("asking the release", 0, 2), ("asking the release", 1, 2), ("asking the table", 2, 5),
+                    ("asking the table", 5, 5)]
+    for each in found.evaluations:
+        np.testing.assert_allclose([each.truth[0, 0], each.answers[0, 0]], [0.2, -0.75])
+    # Three quarters of the synthetic rows are at -1 and a fifth of the true ones; two fifths are at most at 0.
+    np.testing.assert_allclose(found.differences, [0.6])
+    np.testing.assert_allclose(found.variations, [0.35])

@@ -34,7 +34,8 @@ def saved(tmp_path, monkeypatch):
     loaded = []
     monkeypatch.setattr(tm, "load", lambda path: loaded.append(str(path)) or SimpleNamespace(of=str(path)))
     for module in (app, decision):
-        monkeypatch.setattr(module, "table_against", lambda made, path, schema, written: f"table of {path} by {made.of}")
+        monkeypatch.setattr(module, "table_against",
+                            lambda made, path, schema, written: f"table of {path} by {made.of}")
     return loaded
 
 
