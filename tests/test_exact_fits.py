@@ -10,11 +10,16 @@ import trigmech as tm
 from trigmech.acceptance.criteria import load_criteria
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import posterior, projection
+from trigmech.measurement.exact import QueryStatistic
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.sums import Chunk
 from trigmech.planning import error_model
 from trigmech.queries.base import Measurement
+from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction import constrained
@@ -101,6 +106,22 @@ def test_a_query_without_sums_is_mapped_as_it_is_encoded(size):
     query.size, query.decoding = 4, "decoded"
     query.encode = lambda means: 2.0 * means
     np.testing.assert_array_equal(posterior._map(taken).toarray(), 2.0 * np.eye(4))
+
+
+def test_functions_of_one_set_are_computed_once_for_all_queries_about_them():
+    basis = ChebyshevBasis.graded(2, 5)
+    one, two = Functions.of(basis, members=slice(0, 2)), Functions.of(basis, members=slice(2, 5))
+    together = QueryStatistic((one, two))
+    (members, sums), = together._parts
+    assert (members, together.statistic is sums, sums.size) == ([0, 1], True, 5)
+    apart = QueryStatistic((one, Functions.of(ChebyshevBasis.graded(2, 5), members=slice(2, 5))))
+    assert [members for members, _ in apart._parts] == [[0], [1]]
+    assert apart.statistic.size == 10
+    points = np.array([[0.5, -0.25], [1.0, 0.0]])
+    of = {statistic: PrivateRows(2, Domain(2), lambda: [Chunk(points, Domain(2))]).sums(statistic.statistic)
+          for statistic in (together, apart)}
+    for first, second in zip(*(statistic.parted(total) for statistic, total in of.items()), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 # Rules
