@@ -322,8 +322,8 @@ def test_a_pile_at_a_bound_is_told_if_it_is_high_steep_and_above_noise(monkeypat
     monkeypatch.setattr(advice, "account_of", lambda made: SimpleNamespace(noise=lambda: [noise]))
     found = advice.clipping_of(made)
     bound = {"lower": 3, "upper": 40}[side]
-    assert found == [f"column 'x': 10 % of the synthetic values lie at the {side} bound {bound}; if this is not true of "
-                     "real values, the bound clips them"] * told
+    assert found == [f"column 'x': 10 % of the synthetic values lie at the {side} bound {bound}; if this is not true "
+                     "of real values, the bound clips them"] * told
     made.fit.misfit = None
     assert advice.clipping_of(made) == []
     made.fit.misfit = 1.0
