@@ -2,13 +2,14 @@
 
 import contextlib
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 from test_cli import run as run  # a fixture
 
 import trigmech as tm
-from trigmech.cli import app, copies, decision, release
+from trigmech.cli import app, copies, decision, judgement, release
 from trigmech.report import against, page
 
 
@@ -140,3 +141,38 @@ def test_imputed_tables_take_the_place_of_an_empty_folder(run, steps, tmp_path, 
     assert {each.name: each.read_text() for each in (tmp_path / "out").iterdir()} == {
         "imputation_01.csv": "[0]", "imputation_02.csv": "[1]", "README.md": "page of 2"}
     assert {each.name for each in tmp_path.iterdir()} == {"a.tm", "out"}
+
+
+@pytest.mark.parametrize(("columns", "person", "rows", "said"), [
+    ([tm.Column("a", 0, 1), tm.Column("b", 0, 1), tm.Column("c", 0, 1)], None, 60, ("a ~ b", "60 rows.")),
+    ([tm.Column("a b", 0, 1), tm.Column("c", 0, 1)], "who", 30,
+     ("c ~ 1", "persons", "so counts and sums must be multiplied by 2 to")),
+    ([tm.Column("c", kind="categorical", categories=["x", "y"])], None, 60, ("c ~ 1",))])
+def test_the_page_beside_imputed_tables_has_a_formula_and_the_factor_of_sums(monkeypatch, columns, person, rows, said):
+    monkeypatch.setattr(copies, "PAGE", "{m} {formula} {counted} {n}, {rows} rows{scaled} {factor}")
+
+    class Held(list):
+        schema, n = tm.Schema(columns, person=person), 60
+
+    held = Held([0] * 3)
+    held.rows = rows
+    page = copies.page_of(held, tuple(column.name for column in columns))
+    assert page.startswith(f"3 {said[0]} {'rows' if person is None else 'persons'} 60")
+    assert page.endswith(f" {rows / 60:g}")
+    assert all(part in page for part in said)
+
+
+def test_a_judgement_is_a_table_between_its_verdict_and_how_to_read_it(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    measures = [SimpleNamespace(words="pairs", about="a[red]", name="pair_worst", value=0.12345, fresh=0.5,
+                                light="poor"),
+                SimpleNamespace(words="copies", about="", name="copies", value=1.0, fresh=None, light="good")]
+    judgement.tell_judgement(SimpleNamespace(
+        verdict="verdict", compared="compared", measures=measures,
+        limits={"pair_worst": SimpleNamespace(good=0.8, care=0.6), "copies": SimpleNamespace(good=0.01, care=0.05)}))
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], lines[-2], lines[-1]) == ("verdict", "compared", judgement.HOW_TO_READ)
+    cells = [[cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in lines if line[:1] in "┃│"]
+    assert cells == [["measure", "release", "fresh", "limits", "light"],
+                     ["pairs (a[red])", "0.123", "0.500", "0.8, 0.6", "poor"],
+                     ["copies", "1.000", "", "0.01, 0.05", "good"]]

@@ -36,8 +36,8 @@ def test_a_question_has_keys_and_aggregates(connection, query, names, keys, grow
 
 @pytest.mark.parametrize(("end", "order", "limit"), [
     ("order by town", ((0, False),), None), ("order by 2 desc, town", ((1, True), (0, False)), None),
-    ("order by s desc limit 3", ((1, True),), 3), ("limit 999999999", (), 999_999_999), ("order by sum(x)", ((1, False),),
-                                                                                     None)])
+    ("order by s desc limit 3", ((1, True),), 3), ("limit 999999999", (), 999_999_999),
+    ("order by sum(x)", ((1, False),), None)])
 def test_an_answer_stands_in_the_order_that_was_asked(connection, end, order, limit):
     found = parsed(connection, f"select town, sum(x) as s from release group by town {end}", COLUMNS)
     assert (found.order, found.limit) == (order, limit)

@@ -75,6 +75,7 @@ def test_histograms_of_bounds_have_their_share_of_a_pure_budget_at_most(number):
     # Both histograms, and what is left, are the budget.
     spent = sum(Fraction(each.sensitivity) / Fraction(each.scale) for each in histogram_charges(budget, share, 3))
     left = Fraction(rest_of(budget, share).epsilon)
+    assert left <= Fraction(budget.epsilon) * (1 - Fraction(share))
     assert spent + left <= Fraction(budget.epsilon)
     assert spent + left >= Fraction(budget.epsilon) * (1 - Fraction(1, 10**11))
 
