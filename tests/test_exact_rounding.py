@@ -9,12 +9,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from test_queries import queries
 
 import trigmech as tm
 from trigmech.measurement.private_bounds import histogram_charge, histogram_charges, rest_of
 from trigmech.planning.design import Regime
 from trigmech.privacy import privacy_loss
 from trigmech.privacy.accounting import gaussian_mu
+from trigmech.queries import functions
+from trigmech.queries.base import Measurement, scaled, sensitivity_of
+from trigmech.queries.directions import Directions
+from trigmech.queries.distances import Distance, Moment, RowShare
+from trigmech.queries.functions import Functions
+from trigmech.queries.joint import Products
+from trigmech.queries.one_way import Contrasts, PrefixSums
 from trigmech.thesis import calibration
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
@@ -125,3 +133,61 @@ def test_charges_of_the_thesis_have_their_budget_at_most(number):
         ("laplace", "L1", count, moved), ("gaussian", "L2", count, moved)]
     assert (pure.scale, noisy.scale) == pytest.approx(
         (moved / strength, moved * math.sqrt(count) / strength), rel=2e-12)
+
+
+# Half of the distance between 1 and the next float, and the step of the lattice of sums.
+UNIT, LATTICE = 2.0**-53, 2.0**-40
+NORMS = {"L1": 1, "L2": 2, "Linf": np.inf}
+
+
+def rounding_of(query, norm, n):
+    """As the docstrings say it."""
+    length = {"L1": query.size, "L2": math.sqrt(query.size), "Linf": 1.0}[norm]
+    if isinstance(query, Functions):
+        degrees = query.degrees.sum(axis=1)
+        plain = (16.0 * int(degrees.max(initial=0)) ** 2 * UNIT + 2.0 * LATTICE) / n + 8.0 * UNIT
+        each = np.concatenate([np.full(len(degrees), plain),
+                               functions.roundings(query.features, n)[query.members][len(degrees):]])
+        return 0.5 * float(np.linalg.norm(query.weights * each, NORMS[norm]))
+    if isinstance(query, Directions):
+        return 4.0 * UNIT * query.diameter(norm) + length * LATTICE / n
+    if isinstance(query, Products):
+        return 4.0 * UNIT * query.diameter(norm)
+    if isinstance(query, PrefixSums | Contrasts):
+        return (query.partition.size + 5.0) * UNIT * length
+    return 4.0 * UNIT
+
+
+def test_each_kind_of_query_is_charged_for_its_rounding():
+    seen = set()
+    for query in queries().values():
+        if isinstance(query, Distance | Moment | RowShare):
+            continue
+        seen.add(type(query))
+        for norm in NORMS:
+            assert query.rounding(norm, 900) == pytest.approx(rounding_of(query, norm, 900), rel=1e-12)
+    assert len(seen) >= 7
+
+
+def test_functions_of_whole_rows_round_by_their_own_degree():
+    assert functions.rounding(10, 3) == (16.0 * 9.0 * UNIT + 2.0 * LATTICE) / 10.0 + 8.0 * UNIT
+    features = tm.Features(tm.ChebyshevBasis.graded(2, 5), [[1.0, 0.3, 0.2]])
+    found = functions.roundings(features, 10)
+    plain, whole = found[:5], found[5:]
+    np.testing.assert_array_equal(plain, functions.rounding(10, 2))
+    degree = math.ceil(5 * 2 * functions.PROFILE_DEGREE / math.sqrt(1.0 - float(features.floors[0])))
+    np.testing.assert_array_equal(whole, functions.rounding(10, degree))
+
+
+def test_a_sensitivity_is_the_move_and_the_rounding_of_both_tables():
+    held = [Measurement(query, weight) for query, weight in zip(queries().values(), (0.5, 2.0, 0.25), strict=False)]
+    for norm, order in NORMS.items():
+        moves = np.array([each.weight * each.query.diameter(norm) for each in held])
+        rounding = np.array([each.weight * each.query.rounding(norm, 900) for each in held])
+        both = [float(np.linalg.norm(part, order)) for part in (moves, rounding)]
+        assert sensitivity_of(held, norm, 900, 1.5) == pytest.approx(1.5 * both[0] / 900 + 2.0 * both[1], rel=1e-9)
+        made = scaled(held, norm, 900)
+        assert sensitivity_of(made, norm, 900, 1.0) == pytest.approx(1.0 / 900, rel=1e-9)
+        ratio = [one.weight / other.weight for one, other in zip(made, held, strict=True)]
+        np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
+    assert sensitivity_of([], "L2", 9) == sensitivity_of([], "Linf", 9) == 0.0
