@@ -165,7 +165,7 @@ def test_each_kind_of_query_is_charged_for_its_rounding():
             continue
         seen.add(type(query))
         for norm in NORMS:
-            assert query.rounding(norm, 900) == pytest.approx(rounding_of(query, norm, 900), rel=1e-12)
+            assert query.rounding(norm, 900) == pytest.approx(rounding_of(query, norm, 900), rel=1e-12, abs=0.0)
     assert len(seen) >= 7
 
 
@@ -183,11 +183,13 @@ def test_a_sensitivity_is_the_move_and_the_rounding_of_both_tables():
     held = [Measurement(query, weight) for query, weight in zip(queries().values(), (0.5, 2.0, 0.25), strict=False)]
     for norm, order in NORMS.items():
         moves = np.array([each.weight * each.query.diameter(norm) for each in held])
-        rounding = np.array([each.weight * each.query.rounding(norm, 900) for each in held])
-        both = [float(np.linalg.norm(part, order)) for part in (moves, rounding)]
-        assert sensitivity_of(held, norm, 900, 1.5) == pytest.approx(1.5 * both[0] / 900 + 2.0 * both[1], rel=1e-9)
+        # Of so many rows that a move is as small as the rounding.
+        n = 10**15
+        rounding = np.array([each.weight * each.query.rounding(norm, n) for each in held])
+        whole = 1.5 * float(np.linalg.norm(moves, order)) / n + 2.0 * float(np.linalg.norm(rounding, order))
+        assert sensitivity_of(held, norm, n, 1.5) == pytest.approx(whole, rel=1e-9, abs=0.0)
         made = scaled(held, norm, 900)
-        assert sensitivity_of(made, norm, 900, 1.0) == pytest.approx(1.0 / 900, rel=1e-9)
+        assert sensitivity_of(made, norm, 900, 1.0) == pytest.approx(1.0 / 900, rel=1e-12, abs=0.0)
         ratio = [one.weight / other.weight for one, other in zip(made, held, strict=True)]
         np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
     assert sensitivity_of([], "L2", 9) == sensitivity_of([], "Linf", 9) == 0.0
