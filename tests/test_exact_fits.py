@@ -25,6 +25,7 @@ from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction import constrained
 from trigmech.reconstruction.columns import looked_closer
 from trigmech.reconstruction.common import common_positions
+from trigmech.reconstruction.positions import Factors
 from trigmech.tables.frames import Columns
 from trigmech.workload import GaussianKernels
 
@@ -194,3 +195,22 @@ def test_what_is_no_sequence_is_an_array_or_refused():
     with pytest.raises(InputError, match=r"shape \(n, 2\); its shape is \(2, 3\)"):
         Columns(np.zeros((2, 3)), ("a", "b"))
     assert Columns(pd.DataFrame({"a": [1.0]}), ("a",)).n == 1
+
+
+def test_indicators_are_named_by_their_position_and_other_functions_kept_once():
+    # A number with a special value, in coordinates 1 and 0, and three categories.
+    number = SimpleNamespace(coordinates=np.array([1, 0]), indicators=1, masses=np.ones(3),
+                             values=np.array([[1.0, 0.0], [0.0, -1.0], [0.0, 0.5]]))
+    names = SimpleNamespace(coordinates=np.array([2, 3, 4]), indicators=3, masses=np.ones(3), values=np.eye(3))
+    factors = Factors(Domain(5), [number, names])
+    assert factors.of([1], [1]) == [(0, -1)]
+    assert factors.of([4, 2], [1, 1]) == [(1, 0)]
+    assert factors.of([3], [1]) == [(1, -2)]
+    assert factors.of([0, 4], [2, 1]) == [(0, 0), (1, -3)]
+    assert factors.of([0], [1]) == [(0, 1)]
+    assert factors.of([0], [2]) == [(0, 0)]
+    assert factors.append(0, np.array([1.0, 2.0, 3.0])) == 2
+    first, second = factors.values()
+    # A special value has the number 0.
+    np.testing.assert_allclose(first, np.array([[-1.0, 1.0, -0.5], [0.0, -1.0, 0.5], [1.0, 2.0, 3.0]]).T, atol=1e-12)
+    np.testing.assert_allclose(second, np.zeros((3, 1)), atol=1e-12)
