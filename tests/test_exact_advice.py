@@ -145,6 +145,7 @@ def test_a_part_is_measured_with_the_file_of_its_design_s_schema_alone(tmp_path)
     (10.0, 1, [1.24, 1.25, 1.2345, 1.23456, 9.99], [1.24, 1.25, 1.2345, 1.2, 9.99]),
     # So large that no digit behind the given ones can be told apart.
     (1e9, 0, [3.25, 7.5, 1e9], [3.0, 8.0, 1e9]), (1e9, 1, [3.25, 1e9], [3.2, 1e9]),
+    (1e12, 0, [3.25, 7.5, 1e12], [3.0, 8.0, 1e12]),
     (1e-20, 22, [1.26e-21, 5e-21], [1.3e-21, 5e-21])])
 def test_numbers_keep_up_to_three_more_digits_where_they_are_clear(upper, digits, values, rounded):
     column = tm.Column("x", 0, upper)
