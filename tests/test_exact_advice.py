@@ -9,11 +9,16 @@ import pytest
 
 import trigmech as tm
 from trigmech import _memory
-from trigmech.cli import parts
+from trigmech._files import replacing
+from trigmech.cli import demo, parts
+from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.evaluation import verdict
+from trigmech.measurement.moments import FunctionSums
+from trigmech.measurement.sums import Chunk, Total
 from trigmech.reconstruction import marginals, mixing
-from trigmech.report import advised
+from trigmech.report import advice, advised
+from trigmech.report.figures import blank
 from trigmech.schema import rounding
 from trigmech.schema.toml import save
 from trigmech.tables.parquet_files import paths_of
@@ -202,3 +207,70 @@ def test_a_table_of_text_has_it_in_its_tags():
     schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("c", kind="categorical", categories=["x", "y"])])
     tags = tm.Synthesizer(schema=schema, epsilon=1.0).__sklearn_tags__().input_tags
     assert (tags.string, tags.allow_nan, len(frame)) == (True, tags.allow_nan, 40)
+
+
+def test_lights_have_the_limits_that_their_reasons_name():
+    found = {name: (each.good, each.care, each.best) for name, each in verdict.LIMITS.items()}
+    assert found == {
+        "columns_mean": (0.95, 0.9, 1.0), "column_worst": (0.9, 0.8, 1.0), "missing_worst": (0.98, 0.95, 1.0),
+        "pairs_mean": (0.9, 0.8, 1.0), "pair_worst": (0.8, 0.6, 1.0), "correlations_mean": (0.05, 0.1, 0.0),
+        "correlation_worst": (0.1, 0.3, 0.0), "groups_mean": (0.1, 0.2, 0.0), "groups_worst": (0.2, 0.5, 0.0),
+        "regression_loss": (0.02, 0.13, 0.0), "detector": (0.7, 0.9, 0.5), "copies": (0.01, 0.05, 0.0)}
+    for name in ("columns_mean", "pairs_mean", "missing_worst"):
+        points = [round(100.0 * (1.0 - limit)) for limit in found[name][:2]]
+        assert f"{points[0]} ({points[1]}) percentage points" in verdict.LIMITS[name].reason
+
+
+def test_a_file_beside_is_hidden_and_goes_whatever_happens(tmp_path):
+    path = tmp_path / "table.csv"
+    with replacing(path) as beside:
+        assert (beside.parent, beside.name.startswith(".table.csv."), beside.suffix) == (tmp_path, True, ".part")
+        beside.write_text("new")
+        assert not path.exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["table.csv"]
+
+    def interrupted():
+        with replacing(path) as beside:
+            beside.write_text("newer")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"table.csv": "new"}
+
+
+def test_sums_may_reach_the_number_of_persons_and_no_more():
+    asked = FunctionSums(tm.ChebyshevBasis.graded(1, 2))
+    total = Total(asked.size)
+    asked.add(Chunk(np.ones((3, 1)), Domain(1)), total)
+    asked.check(total)
+    assert asked.parted(total).basis_sum.tolist() == [3.0, 3.0]
+    total.n = 2
+    with pytest.raises(InputError, match="are larger than the number of persons"):
+        asked.check(total)
+
+
+def test_the_demo_s_bars_are_named(monkeypatch):
+    figure = blank(6.0, 3.0)
+    scatter, bars = figure.subplots(1, 2)
+    errors = np.arange(1.0, 6.0)
+    answers = SimpleNamespace(truth=np.zeros((70, 5)), answers=np.ones((70, 5)), worst_absolute=errors)
+    demo._draw_answers(scatter, bars, SimpleNamespace(
+        widths=(0.1, 0.2, 0.3, 0.4, 0.5), evaluation=answers, predicted=SimpleNamespace(worst=2.0 * errors),
+        uniform=SimpleNamespace(worst_absolute=3.0 * errors)))
+    assert [text.get_text() for text in bars.get_legend().get_texts()] == [
+        "predicted bound, 95 %", "this release", "uniform cube, no data", "thesis, table 3.3"]
+    assert [[bar.get_height() for bar in held] for held in bars.containers] == [
+        errors.tolist(), (3.0 * errors).tolist(), list(demo.THESIS)]
+    assert bars.lines[0].get_ydata().tolist() == (2.0 * errors).tolist()
+    assert len(scatter.lines[0].get_xdata()) == 60
+
+
+@pytest.mark.parametrize(("column", "told"), [
+    (tm.Column("patient number", 1, 100, kind="integer"), True),
+    (tm.Column("patient number", 1, 99, kind="integer"), False),
+    (tm.Column("patient number", kind="integer", private_bounds=True), False),
+    (tm.Column("patient number", 1, 100), False),
+    (tm.Column("weight", 1, 100, kind="integer"), False)])
+def test_whole_numbers_of_as_many_values_as_rows_look_like_identifiers(column, told):
+    assert bool(advice._like_an_identifier(column, 100)) == told
