@@ -9,11 +9,13 @@ import pytest
 import trigmech as tm
 from trigmech.acceptance.criteria import load_criteria
 from trigmech.domain import Domain
-from trigmech.errors import InputError
+from trigmech.engines import processes
+from trigmech.errors import InputError, WorkerError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import posterior, projection
+from trigmech.inference.smooth import SmoothFunctions
 from trigmech.measurement.exact import QueryStatistic
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import Chunk
@@ -26,6 +28,7 @@ from trigmech.reconstruction import constrained
 from trigmech.reconstruction.columns import looked_closer
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.positions import Factors
+from trigmech.report import columns as page_columns
 from trigmech.tables.frames import Columns
 from trigmech.workload import GaussianKernels
 
@@ -214,3 +217,63 @@ def test_indicators_are_named_by_their_position_and_other_functions_kept_once():
     # A special value has the number 0.
     np.testing.assert_allclose(first, np.array([[-1.0, 1.0, -0.5], [0.0, -1.0, 0.5], [1.0, 2.0, 3.0]]).T, atol=1e-12)
     np.testing.assert_allclose(second, np.zeros((3, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize(("indicators", "value", "mass", "joint", "plain", "powers"), [
+    ((), 0, [0.125] * 8, 2, 3, [1, 2, 3]), ((1,), 0, [0.2, *[0.1] * 8], 3, 4, [1, 2, 1, 3]),
+    ((1, 2), 0, [0.1, 0.2, *[0.0875] * 8], 3, 5, [1, 2, 1, 3, 1]),
+    # A special value that nobody has is no function.
+    ((1, 2), 0, [0.0, 0.2, *[0.1] * 8], 3, 4, [1, 2, 1, 3]),
+    ((0, 1, 2), None, [0.5, 0.3, 0.2], 2, 2, [1, 1]), ((0, 1, 2, 3, 4), None, [0.2] * 5, 3, 4, [1] * 4)])
+def test_few_functions_of_a_column_are_multiplied_with_those_of_others(indicators, value, mass, joint, plain, powers):
+    edges = np.empty(0) if value is None else np.linspace(-1.0, 1.0, 9)
+    made = SmoothFunctions.of([Partition(indicators, value, edges)], [np.array(mass)])
+    assert (made.joint, made.plain) == ([joint], [plain])
+    assert made.powers[0][:plain].tolist() == powers
+
+
+def test_categories_have_no_numbers_on_a_page():
+    column = tm.Column("c", kind="categorical", categories=["x", "y"], missing="keep")
+    values = np.ma.MaskedArray(np.array(["y", "x", "x"], dtype=object), [False, False, True])
+    found = page_columns._values(column, values)
+    assert (found.labels, found.codes.tolist()) == (("x", "y", "missing"), [1, 0, 2])
+    assert np.isnan(found.numbers).all()
+    ordered = page_columns._values(tm.Column("c", kind="ordinal", categories=["x", "y"], missing="keep"), values)
+    np.testing.assert_array_equal(ordered.numbers, [1.0, 0.0, np.nan])
+
+
+class Result:
+    """What a process is asked for, which it answers or dies of."""
+
+    def __init__(self, answer):
+        self.answer, self.cancelled = answer, False
+
+    def result(self):
+        if self.answer is None:
+            raise processes.BrokenProcessPool
+        return self.answer
+
+    def cancel(self):
+        self.cancelled = True
+
+
+@pytest.mark.parametrize(("dying", "ended"), [(0, 0), (1, 1), (3, 3)])
+def test_processes_are_kept_between_questions_and_begun_anew_after_one_died(monkeypatch, dying, ended):
+    monkeypatch.setattr(processes, "as_completed", list)
+    monkeypatch.setattr(processes, "MOST_DEATHS", 3)
+    workers, rounds, ends = object.__new__(processes.FileWorkers), [], []
+    workers._buckets, workers._files = None, SimpleNamespace(pieces=["a", "b"])
+
+    def begun(packed, waiting):
+        rounds.append(sorted(waiting))
+        # In the first rounds the process of the second piece dies.
+        return {Result(None if place == 1 and len(rounds) <= dying else place): place for place in waiting}
+
+    monkeypatch.setattr(workers, "_begun", begun, raising=False)
+    monkeypatch.setattr(workers, "_end", lambda: ends.append(len(rounds)), raising=False)
+    assert list(workers.answers(SimpleNamespace(packed=bytes))) == [0, 1]
+    assert (rounds, len(ends)) == ([[0, 1], *[[1]] * dying], ended)
+    rounds.clear()
+    dying = 9
+    with pytest.raises(WorkerError, match="ended 4 times before they were done"):
+        list(workers.answers(SimpleNamespace(packed=bytes)))
