@@ -216,7 +216,8 @@ def test_errors_of_rounding_are_those_of_the_proof(truth):
     # A reference that is far from the mean counts, too.
     for each in (moment, replace(moment, reference=-50.0)):
         most = largest if each is moment else largest - abs(moment.reference) + 50.0
-        assert each.rounding("L2", n) == pytest.approx(float(2 * (moment.table.size + 4) * u) * most, rel=1e-12)
+        cells = float(2 * (moment.table.size + 4) * u)
+        assert each.rounding("L2", n) == pytest.approx(cells * most, rel=1e-12, abs=0.0)
     assert ask(CRITERIA[4]).rounding("L1", n) == 2.0**-51 + 2.0**-40 / n
 
 

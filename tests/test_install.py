@@ -17,8 +17,12 @@ from test_pages import as_reader
 import trigmech as tm
 from trigmech import _optional as optional
 from trigmech import cli
+from trigmech.engines import choice
 from trigmech.errors import MissingLibraryError
-from trigmech.report import page
+from trigmech.evaluation import detector
+from trigmech.inference import regression, sql
+from trigmech.report import advised, page
+from trigmech.report.tabled import Tabled
 from trigmech.tables import frames
 from trigmech.tables.writer import write_table
 
@@ -80,6 +84,23 @@ def test_the_command_line_and_the_estimator_alone_import_an_extra_at_their_top()
     ("psycopg", lambda: tm.LedgerFile.open("postgresql://user@host/database"),
      "a ledger on a server needs psycopg; install trigmech[postgres]"),
     ("sklearn", lambda: tm.Synthesizer, "the estimator needs sklearn; install trigmech[estimator]"),
+    ("pyarrow", lambda: choice.files_of(["a.parquet"]),
+     "reading a table's file needs pyarrow; install trigmech[tables]"),
+    ("pyarrow", lambda: choice._workers("processes", None, None, None, None),
+     "engine='processes' needs pyarrow; install trigmech[tables]"),
+    ("dask", lambda: choice._workers("dask", None, None, None, None),
+     "engine='dask' needs dask; install trigmech[dask]"),
+    ("pyspark", lambda: choice._workers("spark", None, None, None, None),
+     "engine='spark' needs pyspark; install trigmech[spark]"),
+    ("sklearn", lambda: detector.detector_aucs(None, None, None, None),
+     "a detector needs sklearn; install trigmech[report]"),
+    ("jinja2", lambda: Tabled("a title", (), ()).write("page.html"), "a page needs jinja2; install trigmech[report]"),
+    ("matplotlib", lambda: advised._picture([None, None], {}), "a plot needs matplotlib; install trigmech[report]"),
+    ("duckdb", lambda: sql.ask(None, "select"), "a question in SQL needs duckdb; install trigmech[answers]"),
+    ("duckdb", lambda: sql.check_query(None, "select"), "a question in SQL needs duckdb; install trigmech[answers]"),
+    ("formulaic", lambda: regression.fitted(None, "y ~ x"), "a regression needs formulaic; install trigmech[answers]"),
+    ("statsmodels", lambda: regression.check_formula(None, "y ~ x", "gaussian"),
+     "a regression needs statsmodels; install trigmech[answers]"),
 ])
 def test_a_missing_library_is_named_with_its_extra(library, use, said, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)

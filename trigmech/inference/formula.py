@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from trigmech.errors import InputError
 
@@ -89,6 +90,7 @@ class _Reader:
         if depth > DEEPEST:
             raise InputError("a formula must not be nested so deeply")
         if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            node = _by_precedence(node)
             if isinstance(node.op, ast.Pow):
                 power = node.right.value if isinstance(node.right, ast.Constant) else None
                 if type(power) is not int or not 1 <= power <= MOST_POWER:
@@ -151,6 +153,29 @@ class _Reader:
         safe = SAFE.format(self._places[name])
         self.used[safe] = name
         return safe
+
+
+def _by_precedence(node: ast.BinOp) -> ast.BinOp:
+    """Return a product in which ":" joins its factors before "*" and "/" do; for Python its sign binds like theirs."""
+    products = ast.Mult | ast.Div | ast.MatMult
+    if not isinstance(node.op, products):
+        return node
+    signs: list[ast.operator] = [node.op]
+    factors, left = [node.right], node.left
+    # A product in parentheses begins behind them, so it stays as it is.
+    while isinstance(left, ast.BinOp) and isinstance(left.op, products) and left.col_offset == node.col_offset:
+        signs, factors, left = [left.op, *signs], [left.right, *factors], left.left
+    joined, others = [left], list[ast.operator]()
+    for sign, factor in zip(signs, factors, strict=True):
+        if isinstance(sign, ast.MatMult):
+            joined[-1] = ast.BinOp(joined[-1], sign, factor, col_offset=-1)
+        else:
+            others.append(sign)
+            joined.append(factor)
+    found = joined[0]
+    for sign, factor in zip(others, joined[1:], strict=True):
+        found = ast.BinOp(found, sign, factor, col_offset=-1)
+    return cast(ast.BinOp, found)
 
 
 def _is_one_or_zero(node: ast.AST) -> bool:

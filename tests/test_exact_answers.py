@@ -1,0 +1,126 @@
+"""Answers to questions in SQL from the values of each table, by hand: tables that count, their order, and notes."""
+
+import math
+
+import numpy as np
+import pytest
+
+import trigmech as tm
+from trigmech.errors import InputError
+from trigmech.inference import sql
+from trigmech.inference.imputations import Imputations
+from trigmech.inference.sql_question import Question
+
+SCHEMA = tm.Schema([tm.Column("x", 0, 1), tm.Column("y", 0, 1)])
+NONE = (None,)
+
+
+def imputations(m=4):
+    return Imputations(SCHEMA, 5_000, np.random.default_rng(0).uniform(-1.0, 1.0, (m, 2, 30, 2)), 0.0, False)
+
+
+def question(growing=False, order=(), limit=None, used=("x", "y")):
+    return Question({}, ("k", "v"), (True, False), (False, growing), tuple(order), limit, tuple(used))
+
+
+def answer(whole, halves, growing=False, groups=(("a",), ("b",)), **asked):
+    held = imputations(len(whole))
+    return held, sql._answer(held, question(growing, **asked), list(groups), whole, halves, [], 0.9)
+
+
+def test_a_group_counts_in_the_tables_that_have_it_in_both_halves():
+    whole = [{("a",): (1.0,), ("b",): (5.0,)}, {("a",): (2.0,), ("b",): (6.0,)}, {("a",): (3.0,)},
+             {("a",): (4.0,), ("b",): (7.0,)}]
+    halves = [[{("a",): (each + 0.5,), ("b",): (5.0,)}, {("a",): (each - 0.5,), ("b",): (6.0,)}]
+              for each in (1.0, 2.0, 3.0, 4.0)]
+    # A half without the first group, and one with the second but without its value.
+    halves[1][0].pop(("a",))
+    halves[3][1][("b",)] = NONE
+    held, found = answer(whole, halves)
+    assert found.tables["v"].tolist() == [3, 2]
+    one = held.combined(np.array([1.0, 3.0, 4.0]), np.array([[1.5, 0.5], [3.5, 2.5], [4.5, 3.5]]), 0.9, [])
+    two = held.combined(np.array([5.0, 6.0]), np.array([[5.0, 6.0], [5.0, 6.0]]), 0.9, [])
+    for k, each in enumerate((one, two)):
+        assert (found.values["v"][k], found.low["v"][k], found.high["v"][k], found.untold["v"][k]) == (
+            each.value, each.low, each.high, each.untold)
+    assert found.keys == {"k": ["a", "b"]}
+    assert found.notes[0] == ("v: some groups have no value in some of the 4 imputed tables; their estimates come from "
+                              "the other tables.")
+    assert found.covers == "Each interval holds the value of the private table of 5,000 rows with probability 0.9."
+
+
+def test_a_value_of_one_table_alone_is_no_estimate():
+    _, found = answer([{("a",): (1.0,)}, {}, {}], [[{("a",): (1.0,)}] * 2, [{}, {}], [{}, {}]], groups=[("a",)])
+    assert found.tables["v"].tolist() == [1]
+    assert np.isnan([found.values["v"][0], found.low["v"][0], found.high["v"][0]]).all()
+
+
+@pytest.mark.parametrize("least", [0.0, -0.5])
+def test_counts_of_absent_groups_are_0_and_no_interval_of_a_count_is_below_it(least):
+    whole = [{("a",): (least,)}, {("a",): (9.0,)}, {}]
+    halves = [[{("a",): (0.0,)}, {}], [{("a",): (20.0,)}, {}], [{}, {}]]
+    held, found = answer(whole, halves, growing=True, groups=[("a",)])
+    plain = held.combined(np.array([least, 9.0, 0.0]), np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 0.0]]), 0.9, [])
+    assert found.tables["v"].tolist() == [3]
+    assert plain.low < 0.0
+    assert found.low["v"][0] == (0.0 if least == 0.0 else plain.low)
+    assert (found.values["v"][0], found.high["v"][0]) == (plain.value, plain.high)
+    assert found.covers.endswith("; counts and sums are scaled to 5,000 rows.")
+
+
+def test_an_aggregate_is_a_number_or_refused():
+    assert sql._number("v", (None, 2), 1, False) == 2.0
+    assert sql._number("v", NONE, 0, True) == sql._number("v", None, 0, True) == 0.0
+    assert math.isnan(sql._number("v", NONE, 0, False))
+    assert math.isnan(sql._number("v", None, 0, False))
+    for wrong in ("word", [1]):
+        with pytest.raises(InputError, match="'v' is not a number, so it has no interval"):
+            sql._number("v", (wrong,), 0, True)
+
+
+GROUPS = [("b", 2), (None, 1), ("a", 2), ("a", None)]
+
+
+@pytest.mark.parametrize(("order", "limit", "places"), [
+    # By the keys, in which missing ones come last.
+    ((), None, [2, 3, 0, 1]), ((), 2, [2, 3]), (((0, True),), None, [0, 2, 3, 1]),
+    (((2, False), (0, False)), None, [1, 2, 0, 3]), (((1, False),), None, [2, 1, 0, 3]),
+    (((1, True), (2, True)), None, [0, 1, 2, 3])])
+def test_groups_stand_in_the_order_that_was_asked_for(order, limit, places):
+    asked = Question({}, ("k", "v", "l"), (True, False, True), (False,) * 3, order, limit, ())
+    assert sql._sorted(asked, GROUPS, {"v": np.array([9.0, 5.0, 1.0, np.nan])}) == places
+
+
+def test_why_an_interval_is_wide():
+    finer = "the question is finer than the cells and functions that the release measured"
+    assert sql.why_untold(["x", "y"], [["x", "z"]]) == "the release measured no table of x and y together"
+    assert sql.why_untold(["x", "y", "z"], [["x", "y"]]) == "the release measured no table of x, y and z together"
+    assert sql.why_untold(["x", "y"], [["z", "y", "x"]]) == sql.why_untold(["x"], [["y"]]) == finer
+    assert sql.why_untold(["x", "y"], []) == finer
+
+
+def test_cells_of_an_answer_are_text():
+    assert [sql._shown(value) for value in (None, 12.34567, 1_234.5, 12_345.6, 7, "a")] == [
+        "", "12.35", "1,234", "12,346", "7", "a"]
+    assert [sql._plain(value) for value in (None, True, 1.5, "a", np.datetime64("2020-01-01"))] == [
+        None, True, 1.5, "a", "2020-01-01"]
+
+
+def test_a_key_that_comes_twice_is_refused_and_a_failure_told_in_one_line():
+    class Connection:
+        def __init__(self, rows):
+            self.rows = rows
+
+        def execute(self, statement):
+            if self.rows is None:
+                raise ValueError("first\nsecond")
+            return self
+
+        def fetchall(self):
+            return self.rows
+
+    assert sql._found(Connection([("a", 1.0), ("b", 2.0)]), "", question()) == {("a",): (1.0,), ("b",): (2.0,)}
+    with pytest.raises(InputError, match="each expression of GROUP BY must be selected as it"):
+        sql._found(Connection([("a", 1.0), ("a", 2.0)]), "", question())
+    with pytest.raises(InputError, match=r"the query cannot be computed: first$"):
+        sql._found(Connection(None), "", question())

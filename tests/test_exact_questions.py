@@ -1,0 +1,99 @@
+"""Questions in SQL by hand: what is a key, what grows, in which order the answer stands, and each refusal alone."""
+
+import duckdb
+import pytest
+
+from trigmech.errors import InputError
+from trigmech.inference.sql_question import MARK, first_line, parsed, statement_of
+
+COLUMNS = ["age", "Town", "x"]
+
+
+@pytest.fixture(scope="module")
+def connection():
+    with duckdb.connect() as held:
+        held.execute(f"create table {MARK} as select * from (values (1, 'a', 2.0), (3, 'b', 4.0), (5, 'b', null)) "
+                     "t(age, Town, x)")
+        yield held
+
+
+@pytest.mark.parametrize(("query", "names", "keys", "growing", "used"), [
+    ("select count(*), avg(age) from release", ("count(*)", "avg(age)"), (False, False), (True, False), ("age",)),
+    ("select town, sum(x) as s from release group by town", ("town", "s"), (True, False), (False, True), ("Town", "x")),
+    ("select town as t, count(x) from release group by t", ("t", "count(x)"), (True, False), (False, True),
+     ("Town", "x")),
+    ("select count(distinct x), town from release group by 2", ("count(DISTINCT x)", "town"), (False, True),
+     (False, False), ("Town", "x")),
+    ("select age // 2 as half, median(x) from release where town = 'a' group by age // 2", ("half", "median(x)"),
+     (True, False), (False, False), ("age", "Town", "x")),
+    ("select town, avg(x) from release group by all", ("town", "avg(x)"), (True, False), (False, False), ("Town", "x")),
+    ('select sum(x) + 1 as "Sum one" from RELEASE r', ("Sum one",), (False,), (False,), ("x",))])
+def test_a_question_has_keys_and_aggregates(connection, query, names, keys, growing, used):
+    found = parsed(connection, query, COLUMNS)
+    assert (found.names, found.keys, found.growing, found.used) == (names, keys, growing, used)
+    assert (found.order, found.limit) == ((), None)
+
+
+@pytest.mark.parametrize(("end", "order", "limit"), [
+    ("order by town", ((0, False),), None), ("order by 2 desc, town", ((1, True), (0, False)), None),
+    ("order by s desc limit 3", ((1, True),), 3), ("limit 999999999", (), 999_999_999),
+    ("order by sum(x)", ((1, False),), None)])
+def test_an_answer_stands_in_the_order_that_was_asked(connection, end, order, limit):
+    found = parsed(connection, f"select town, sum(x) as s from release group by town {end}", COLUMNS)
+    assert (found.order, found.limit) == (order, limit)
+
+
+@pytest.mark.parametrize(("query", "said"), [
+    ("", "must be a text of 1 to"), (" ", "must be a text of 1 to"), (5, "must be a text of 1 to"),
+    ("select count(*) from release\0", "must be a text of 1 to"),
+    ("select count(*) from", "the query cannot be read"), ("drop table release", "only one SELECT"),
+    ("select count(*) from release; select count(*) from release", "only one SELECT"),
+    ("select count(*) from release union select count(*) from release", "without UNION"),
+    ("with r as (select 1) select count(*) from release", "must not have WITH"),
+    ("select count(*) from other", "must use the table 'release'"), ("select count(*)", "must use the table 'release'"),
+    ("select count(*) from main.release", "must use the table 'release'"),
+    ("select count(*) from release tablesample 10%", "must use the table 'release'"),
+    ("select count(*) from release as r(a)", "must use the table 'release'"),
+    ("select town, count(*) from release group by town having count(*) > 1", "must not have 'HAVING'"),
+    ("select count(*) from release using sample 10%", "must not have"),
+    ("select count(*) from release qualify true", "must not have 'QUALIFY'"),
+    ("select town, age, count(*) from release group by grouping sets ((town), (age))", "several grouping sets"),
+    ("select * from release", r"must not have \*; .*; ask for aggregates"),
+    ("select sum(x) over () from release", "must not have window"),
+    ("select count((select 1)) from release", "must not have subquery"),
+    ("select sum(hash(x)) from release", "must not have the function 'hash'"),
+    ("select count(*) from release where age > avg(age)", "the aggregate 'avg' must be selected"),
+    ("select age from release", "must have an aggregate"), ("select age, count(*) from release", "GROUP BY"),
+    ("select count(*) from release group by town", "each expression of GROUP BY must be selected"),
+    ("select town, count(*) from release group by town order by age", "ORDER BY must name"),
+    ("select distinct count(*) from release", "must not have DISTINCT"),
+    ("select count(*) from release limit 5 offset 1", "must not have DISTINCT, OFFSET"),
+    ("select count(*) from release limit 1 + 1", "LIMIT that is no number"),
+    ("select count(*) from release limit 0", "LIMIT that is no number"),
+    ("select count(*) as a, sum(x) as a from release", "two output columns are called 'a'"),
+    ("select count(*) as a, sum(x) as a_low from release", "two output columns are called 'a_low'"),
+    ("select count(*) as a, sum(x) as a_high from release", "two output columns are called 'a_high'"),
+    ('select count(*) as "a\n" from release', "must have a name of printable letters")])
+def test_each_part_that_may_not_be_asked_is_refused_for_itself(connection, query, said):
+    with pytest.raises(InputError, match=f"(?s){said}"):
+        parsed(connection, query, COLUMNS)
+
+
+@pytest.mark.parametrize(("query", "rows"), [
+    ("select count(*), avg(age), sum(x), count(x) from release", [(7.5, 3.0, 15.0, 5.0)]),
+    ("select count(distinct town), sum(x) / count(x), -sum(age) from release", [(2, 3.0, -22.5)]),
+    ("select town, count(*) from release group by town order by town", [("a", 2.5), ("b", 5.0)]),
+    ("select count(*) filter (where age > 1) from release r where r.x is not null", [(2.5,)])])
+def test_sums_and_counts_are_those_of_so_many_times_as_many_rows(connection, query, rows):
+    question = parsed(connection, query, COLUMNS)
+    found = connection.execute(statement_of(connection, question, 2.5)).fetchall()
+    assert sorted(found) == rows
+    # A question can be asked again with another factor.
+    again = connection.execute(statement_of(connection, question, 1.0)).fetchall()
+    assert len(again) == len(rows)
+
+
+def test_of_a_message_the_first_line_alone_is_told():
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert first_line(ValueError("")) == "ValueError"
+    assert len(first_line(ValueError("x" * 400))) == 300
