@@ -216,6 +216,7 @@ def test_rounds_are_told_with_the_numbers_of_each():
     assert [(words, len(noise)) for words, noise in account._rounds()] == [
         ("first: frequencies of categories, special and missing values", 3),
         ("first: intervals of 1 columns with an order", 3),
+        ("first: signs of cosines of 0 columns of numbers", 0),
         ("second: within 1 heavy intervals of 1 columns", 2),
         ("third: cells of tables of 2 pairs of columns, 1 of them twice", 8),
         ("third: products of ranks of 0 pairs of them", 0),

@@ -194,6 +194,7 @@ def test_rows_that_are_mixed_are_offered_in_part_if_there_are_many_tables(monkey
     sets = SimpleNamespace(tables=SimpleNamespace(start=start), of=np.arange(tables).repeat(2))
     made = object.__new__(mixing._Mixer)
     made._rows, made._width, made._copula, made._possible = np.zeros((5, 1), dtype=np.int64), 1, None, None
+    made._ridges = []
     made._objective = SimpleNamespace(residuals=lambda rows: SimpleNamespace(tables=np.zeros(4)),
                                       arrays=(objective, sets))
     made._constrained = SimpleNamespace(placed=lambda rows, width, rng: rows)

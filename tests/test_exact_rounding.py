@@ -23,6 +23,7 @@ from trigmech.queries.distances import Distance, Moment, RowShare
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Products
 from trigmech.queries.one_way import Contrasts, PrefixSums
+from trigmech.queries.signs import Signs
 from trigmech.thesis import calibration
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
@@ -155,6 +156,8 @@ def rounding_of(query, norm, n):
         return 4.0 * UNIT * query.diameter(norm)
     if isinstance(query, PrefixSums | Contrasts):
         return (query.partition.size + 5.0) * UNIT * length
+    if isinstance(query, Signs):
+        return 4.0 * UNIT * length
     return 4.0 * UNIT
 
 

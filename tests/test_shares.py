@@ -469,10 +469,10 @@ def test_shares_are_made_added_and_released_by_the_command_line(tmp_path, monkey
     assert "3 measured" in call("show", tmp_path / "sum.share")
     ledger = tmp_path / "ledger.json"
     # All must be there, and no part among them.
-    assert "persons" in call("release", *own[:2], "--design", design, "--ledger", ledger, "--out", out, status=3)
+    assert "persons" in call("release", *own[:2], "--design", design, "--ledger", ledger, "--out", out, status=2)
     call("measure", tmp_path / "2.csv", "--design", design, "--out", tmp_path / "2.part")
     assert "list of parts" in call("release", *own[:2], tmp_path / "2.part", "--design", design, "--ledger", ledger,
-                                   "--out", out, status=3)
+                                   "--out", out, status=2)
     assert not out.exists()
     call("release", tmp_path / "sum.share", "--design", design, "--ledger", ledger, "--out", out)
     assert tm.load(out).n == N

@@ -28,6 +28,7 @@ from trigmech.queries import one_way
 from trigmech.queries.base import Measurement, moved
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal
+from trigmech.queries.signs import Signs
 from trigmech.reconstruction.result import MISSED
 
 ORDERS = {"gaussian": 2, "laplace": 1, "linf": np.inf}
@@ -328,7 +329,11 @@ def test_each_column_is_released_by_its_own_frequencies(kind):
         np.testing.assert_allclose(look.means, np.bincount(code, minlength=len(own)) / 40, atol=1e-9)
     for j, look in ((4, release.looks[4]), (5, release.looks[5])):
         edges = look.query.partition.edges
-        np.testing.assert_allclose(look.means, np.histogram(X[:, 9 + j], edges)[0] / 40, atol=1e-9)
+        expected = np.histogram(X[:, 9 + j], edges)[0] / 40
+        if isinstance(look.query, Signs):
+            place = (np.arange(len(expected)) + 0.5) / len(expected)
+            expected = [expected @ np.sign(np.cos(np.pi * a * place)) for a in range(1, look.query.count + 1)]
+        np.testing.assert_allclose(look.means, expected, atol=1e-9)
 
 
 def test_the_closer_look_tells_all_levels_of_an_interval_apart():
@@ -499,12 +504,14 @@ def test_columns_of_many_categories_have_less_noise_each_and_all_cost_what_is_ch
                         C("flag", 0, 1, "binary")])
     measured = tm.design(5_000, schema, tm.Budget(1.0, DELTAS[kind])).measured
     noise = dict(zip(schema.names, measured.look_deviations, strict=True))
-    contrasted = [isinstance(look.query, one_way.Contrasts) for look in measured.looks]
+    contrasted = [isinstance(look.query, one_way.Contrasts | Signs) for look in measured.looks]
     assert noise["many"] < 0.6 * noise["age"] or contrasted[1]
     assert noise["many"] < 0.5 * noise["few"] or contrasted[0]
     moves = [look.weight * (diameter(len(p.indicators), p.intervals) if kind == "gaussian" else 2.0)
              for look, p, own in zip(measured.looks, measured.partitions, contrasted, strict=True) if not own]
     assert np.linalg.norm(moves, ORDERS["gaussian" if kind == "gaussian" else "laplace"]) == pytest.approx(1.0)
+    # One noise in the max norm for all contrasts and signs.
+    assert all(2.0 * look.weight == 1.0 for look, own in zip(measured.looks, contrasted, strict=True) if own)
 
 
 def dependent_categories(rng, n=3000, sizes=(4, 5, 6, 8, 12)):
