@@ -28,7 +28,7 @@ from trigmech.tables.csv_cells import floats_of, times_of
 from trigmech.tables.lenient import cause_of_date, cause_of_number
 from trigmech.tables.reader import TableFile
 
-DATA = Path(os.environ.get("TRIGMECH_DATA", "absent"))
+DATA = Path(os.environ.get("TRIGMECH_DATA") or "absent")
 N = 400
 TOWNS = [f"town {k}" for k in range(7)]
 CODES = [str(10 + k) for k in range(25)]
