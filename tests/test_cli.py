@@ -39,7 +39,9 @@ from trigmech.errors import (
     WorkerError,
 )
 from trigmech.evaluation.distances import Evaluation
+from trigmech.measurement import release as release_module
 from trigmech.mechanisms import default
+from trigmech.mechanisms import table as table_module
 from trigmech.privacy.budget import Budget
 from trigmech.report import page as report
 from trigmech.schema import toml as schema_file
@@ -749,6 +751,29 @@ def test_what_fails_within_ends_with_a_line_that_quotes_nothing(run, clinic, mon
     assert not Path("new.tm").exists()
 
 
+@pytest.mark.parametrize(("charged", "status"), [(False, 2), (True, 8)])
+def test_a_table_that_changes_between_two_rounds_ends_with_the_status_of_what_was_charged(
+        run, clinic, monkeypatch, charged, status):
+    sums = release_module.exact_sums
+
+    def changed(*given):
+        raise tm.InputError("it changed while it was read")
+
+    # The first round of tables counts before the charge, by a name of its own.
+    monkeypatch.setattr(release_module if charged else table_module, "exact_sums", changed)
+    ended, said, told = run(*RELEASE, "--ledger", "paid.json")
+    assert (ended, said) == (status, "")
+    assert "it changed while it was read" in told
+    assert ("A charge was made before, and stays spent" in told) == charged
+    before = len(tm.LedgerFile.open("paid.json").entries) if Path("paid.json").exists() else 0
+    assert (before > 0) == charged
+    assert not Path("new.tm").exists()
+    monkeypatch.setattr(release_module if charged else table_module, "exact_sums", sums)
+    # The same command goes on, and is not charged again.
+    assert run(*RELEASE, "--ledger", "paid.json")[0] == 0
+    assert before in (0, len(tm.LedgerFile.open("paid.json").entries))
+
+
 def gone_after(monkeypatch, folder):
     """Remove a folder when a release is made and paid for, before it is saved."""
     def made(*arguments, **options):
@@ -926,7 +951,9 @@ def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
 HALTING = """
 import functools, sys, time
 from trigmech import _files as outputs
+from trigmech.measurement import release as release_module
 from trigmech.mechanisms import default
+from trigmech.mechanisms import table as table_module
 from trigmech.cli import main
 
 def halt(path, durable=outputs._make_durable):

@@ -199,17 +199,24 @@ def test_a_plan_is_made_once_of_the_same_public_facts_and_anew_for_any_other():
     mixed = Schema([Column("x", 0, 1), Column("y", kind="categorical", categories=("a", "b"))])
     for domain in (Domain(2), mixed.domain):
         made = MomentMechanism().design(90, domain, Budget(1.0))
-        assert MomentMechanism(points=64).design(90, Domain(domain.d, domain.groups), Budget(1.0)) is made
+        again = MomentMechanism(points=64).design(90, Domain(domain.d, domain.groups), Budget(1.0))
+        assert again.rounds is made.rounds
+        # Who holds a design may change its dictionaries, and nobody else's.
+        predicted, baseline = dict(made.predicted), dict(made.baseline)
+        again.predicted["own"] = again.baseline["own"] = 1.0
+        other = MomentMechanism().design(90, domain, Budget(1.0))
+        for one in (made, other):
+            assert (one.predicted, one.baseline) == (predicted, baseline)
         others = [(MomentMechanism(), 91, Budget(1.0)), (MomentMechanism(), 90, Budget(2.0)),
                   (MomentMechanism(), 90, Budget(1.0, 1e-6)), (MomentMechanism(degree=1), 90, Budget(1.0)),
                   (MomentMechanism(pair_degree=0), 90, Budget(1.0)), (MomentMechanism(weighted=False), 90, Budget(1.0))]
         for mechanism, n, budget in others:
-            assert mechanism.design(n, domain, budget) is not made
+            assert mechanism.design(n, domain, budget).rounds is not made.rounds
         with pytest.raises(InputError, match="n must be an integer"):
             MomentMechanism().design(90.0, domain, Budget(1.0))
     # Nobody knows whether a workload of one's own is the same as before.
     own = MomentMechanism(workload=SecondMoments(2))
-    assert own.design(90, 2, Budget(1.0)) is not own.design(90, 2, Budget(1.0))
+    assert own.design(90, 2, Budget(1.0)).rounds is not own.design(90, 2, Budget(1.0)).rounds
 
 
 def test_minimax_is_the_mechanism_with_its_design():

@@ -11,7 +11,7 @@ import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.evaluation import plausible
-from trigmech.functions.contrasts import contrasts, signs
+from trigmech.functions.contrasts import contrasts, decoding, signs
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
@@ -28,6 +28,7 @@ from trigmech.queries.signs import Signs
 from trigmech.reconstruction import densities
 from trigmech.reconstruction.columns import distribution_of_signs, released_column
 from trigmech.reconstruction.densities import density_of_signs
+from trigmech.report import expected
 from trigmech.report import page as report
 from trigmech.report.preview import preview
 
@@ -350,9 +351,11 @@ def test_reports_and_previews_tell_signs(made, tmp_path):
     told = str(preview(300, SCHEMA, tm.Budget(1.0)))
     assert "share of the rows in half of the range" in told
     assert "of 5 numbers by the signs of 5 cosines" in told
-    (half,) = {each.error for each in preview(300, SCHEMA, tm.Budget(1.0)).outlook.columns
-               if each.what == "share of the rows in half of the range"}
-    assert half == pytest.approx(50.0 * made.release.looks[0].deviation)
+    half = {each.column: each.error / made.release.looks[0].deviation
+            for each in preview(300, SCHEMA, tm.Budget(1.0)).outlook.columns
+            if each.what == "share of the rows in half of the range"}
+    beside = 25.0 * 5.0**0.5  # one special or missing value
+    assert half == pytest.approx({"size": 50.0, "age": 50.0, "gain": beside, "pay": beside, "day": 50.0})
 
 
 def test_error_bars_hold_the_truth(made):
@@ -369,3 +372,30 @@ def test_the_noise_of_functions_is_that_of_their_fit():
     mixed = np.random.default_rng(0).normal(size=65)
     known = np.column_stack([np.ones(65), query.values])
     np.testing.assert_allclose(query.noise_of(mixed), np.linalg.norm(np.linalg.lstsq(known, mixed, rcond=None)[0][1:]))
+
+
+@pytest.mark.parametrize("special", [0, 1, 2])
+def test_the_greatest_noise_is_that_of_half_of_the_ordinary_rows(special):
+    query = of_signs(5, 64, special)
+    # The share of the rows at which the first cosine is positive, as the signs tell it.
+    first = np.pad((signs(0, 64, 1)[:, 0] == 1).astype(float), (special, 0))
+    assert query.greatest_noise == pytest.approx(query.noise_of(first[None])[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("special", [1, 2])
+def test_the_noise_in_the_share_of_a_special_value_is_half_of_its_sign_s(special):
+    query = of_signs(5, 64, special)
+    column = tm.Column("x", 0, 10, special=tuple(range(90, 90 + special)))
+    mean, half, share = expected._of_signs(Measurement(query, 1.0, None, 0.01), column)
+    assert (mean.what, half.what, share.what) == (
+        "mean", "share of the rows in half of the range", "share of a special or missing value")
+    assert half.error == pytest.approx(0.25 * np.sqrt(4.0 + special), rel=1e-12)
+    only = np.zeros(special + 64)
+    only[0] = 1.0
+    assert share.error == pytest.approx(query.noise_of(only[None])[0], rel=1e-9) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("held", [contrasts(5), signs(1, 6, 2), decoding(4)])
+def test_what_caches_give_to_everybody_cannot_be_changed(held):
+    with pytest.raises(ValueError, match="read-only"):
+        held[0, 0] = 7

@@ -38,7 +38,7 @@ class UncertainChargeError(InputError):
 
 
 class PaidError(InputError):
-    """The budget is spent, but an output could not be written; the message says what was saved, and where."""
+    """The budget is spent, but an output is missing; the message says why, and what was saved, and where."""
 
 
 class MissingLibraryError(TrigmechError, ImportError):

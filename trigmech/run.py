@@ -4,14 +4,15 @@
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, InputError, PaidError
 from trigmech.measurement.private_bounds import with_private_bounds
 from trigmech.measurement.private_categories import MOST_FOUND, found_categories
 from trigmech.measurement.release import Session
@@ -37,7 +38,8 @@ def measured(private: TableSource, schema: Schema, planned: Design, rng: np.rand
     account = Ledger(planned.budget, enforced=not planned.mechanism.published, simulated=noise.simulated,
                      file=opened_ledger(ledger))
     if rounds is None:
-        return run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
+        with _charges_told(account):
+            return run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
     if noise.simulated:
         raise InputError("a simulation (rng) can be repeated, so it must not have a rounds file")
     file = account.file
@@ -46,7 +48,19 @@ def measured(private: TableSource, schema: Schema, planned: Design, rng: np.rand
         if kept.resumed:
             account.written = [entry.charge for entry in (file.entries if file else ()) if entry.run == kept.run]
             logger.info("continuing an interrupted run")
-        return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
+        with _charges_told(account):
+            return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
+
+
+@contextmanager
+def _charges_told(account: Ledger) -> Iterator[None]:
+    """Turn an InputError that comes after a charge into a PaidError: a table can change between two rounds."""
+    try:
+        yield
+    except InputError as problem:
+        if not account.charges or isinstance(problem, PaidError):
+            raise
+        raise PaidError(f"{problem}. A charge was made before, and stays spent") from problem
 
 
 def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[str, Any]:

@@ -17,7 +17,9 @@ def contrasts(cells: int) -> NDArray[np.int64]:
     """
     waves = np.cos(np.pi * np.arange(1, cells) * (np.arange(cells)[:, None] + 0.5) / cells)
     # Cosines of right angles are rounding alone.
-    return np.where(np.abs(waves) < 1e-9, 0, np.sign(waves)).astype(np.int64)
+    found = np.where(np.abs(waves) < 1e-9, 0, np.sign(waves)).astype(np.int64)
+    found.flags.writeable = False  # The cache gives it to everybody.
+    return found
 
 
 @lru_cache(maxsize=256)
@@ -30,6 +32,7 @@ def signs(special: int, intervals: int, count: int) -> NDArray[np.int64]:
     found = np.zeros((special + intervals, special + count), dtype=np.int64)
     found[:, :special] = 2 * np.eye(special + intervals, special, dtype=np.int64) - 1
     found[special:, special:] = contrasts(intervals)[:, :count]
+    found.flags.writeable = False
     return found
 
 
@@ -37,7 +40,9 @@ def signs(special: int, intervals: int, count: int) -> NDArray[np.int64]:
 def decoding(cells: int) -> Array:
     """Return the matrix (cells, cells - 1) that turns contrasts' means into frequencies, up to those of equal cells."""
     values = contrasts(cells).astype(np.float64)
-    return np.linalg.pinv(values - values.mean(axis=0)).T
+    found = np.linalg.pinv(values - values.mean(axis=0)).T
+    found.flags.writeable = False
+    return found
 
 
 def decoded(values: Array) -> Array:

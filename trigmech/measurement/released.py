@@ -140,7 +140,7 @@ class Release:
         return self.of(Look)  # type: ignore[type-abstract]
 
     def look_at(self, column: int) -> Measurement[Look] | None:
-        """Return the histogram of a column with the least noise, or None if the column was not measured."""
+        """Return the measurement of a column with the least noise, or None if the column was not measured."""
         own = [look for look in self.looks if look.query.column == column]
         return min(own, key=lambda look: look.deviation) if own else None
 

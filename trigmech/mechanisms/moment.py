@@ -31,6 +31,11 @@ _plan_mixed_once: Callable[..., MomentDesign] = lru_cache(maxsize=8)(plan_mixed)
 _plan_moments_once: Callable[..., MomentDesign] = lru_cache(maxsize=8)(plan_moments)
 
 
+def _own(design: MomentDesign) -> MomentDesign:
+    """Return a remembered design with dictionaries of its own, which its holder may change."""
+    return replace(design, predicted=dict(design.predicted), baseline=dict(design.baseline))
+
+
 @lru_cache(maxsize=8, typed=True)
 def default_workload(d: int) -> Mixture:
     """Return the default workload: a mixture of broad kernels, kernels of pairs, and second moments."""
@@ -163,13 +168,13 @@ class MomentMechanism(Mechanism):
                 raise InputError("for tables with indicators fit must be 'rows', and whole_row cannot be True; "
                                  f"given fit={self.fit!r} and whole_row={self.whole_row!r}")
             mixed = _plan_mixed_once if once else plan_mixed
-            return mixed(n, domain, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
-                         triples=self.triples, weighted=self.weighted,
-                         max_functions=self.max_functions or MAX_MIXED_FUNCTIONS)
+            return _own(mixed(n, domain, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
+                              triples=self.triples, weighted=self.weighted,
+                              max_functions=self.max_functions or MAX_MIXED_FUNCTIONS))
         moments = _plan_moments_once if once else plan_moments
-        return moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree, triples=self.triples,
-                       whole_row=self.whole_row, weighted=self.weighted,
-                       max_functions=self.max_functions or MAX_FUNCTIONS)
+        return _own(moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
+                            triples=self.triples, whole_row=self.whole_row, weighted=self.weighted,
+                            max_functions=self.max_functions or MAX_FUNCTIONS))
 
     def plan(self, facts: PublicFacts) -> Design:
         """Return the planned measurements and charges; see :meth:`design`.

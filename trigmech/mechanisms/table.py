@@ -169,7 +169,7 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
 
 def _looked(counts: list[Array], design: TableDesign, session: Session,
             n: int) -> tuple[Measurement[Look], ...]:
-    """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
+    """Return noisy measurements of all columns, in one draw, or in two if contrasts or signs measure some of them."""
     looks: dict[int, Measurement[Look]] = {}
     for one in design.first:
         held = [each.query.column for each in one.asked]

@@ -91,8 +91,12 @@ class Signs(Look):
 
     @property
     def greatest_noise(self) -> float:
-        """The deviation in the share of the rows in which a sign is 1."""
-        return 0.5
+        """The deviation in the share of the rows at which a cosine's sign is 1.
+
+        That share is (1 + mean - special) / 2, and the share of special values is the sum of (1 + mean) / 2 over their
+        signs.
+        """
+        return 0.25 * math.sqrt(4.0 + len(self.partition.indicators))
 
     def noise_of(self, values: Array) -> Array:
         """Return the noise in the means (...) of functions (..., positions), as far as signs tell them.

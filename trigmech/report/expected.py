@@ -129,7 +129,8 @@ def _of_signs(look: Measurement[Any], column: Column) -> Iterable[Expected]:
     noise = 100.0 * look.deviation * query.greatest_noise
     yield Expected(column.name, "share of the rows in half of the range", noise, points, COARSE)
     if partition.indicators:
-        yield Expected(column.name, "share of a special or missing value", noise, points)
+        # The share is (1 + mean) / 2.
+        yield Expected(column.name, "share of a special or missing value", 50.0 * look.deviation, points)
 
 
 def _of_histogram(look: Measurement[Any], column: Column) -> Iterable[Expected]:
