@@ -158,7 +158,10 @@ def test_a_test_of_several_numbers_has_its_level_and_is_the_interval_s_for_one()
 
 
 @pytest.mark.parametrize("statistic", [lambda table: [], lambda table: [1.0, 2.0], lambda table: np.arange(4.0),
-                                       lambda table: [np.mean(table["x"])] * 2, lambda table: np.nan])
+                                       lambda table: [np.mean(table["x"])] * 2, lambda table: np.nan,
+                                       lambda table: 0.1, lambda table: 1.0 + 1e-12 * np.mean(table["x"]),
+                                       lambda table: [np.mean(table["x"]), 0.1],
+                                       lambda table: [np.mean(table["x"]), 1.0 - np.mean(table["x"])]])
 def test_tests_that_have_no_answer_are_refused(statistic):
     with pytest.raises(tm.InputError):
         imputations(True).p_value(statistic)

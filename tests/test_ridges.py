@@ -274,3 +274,51 @@ def test_draws_may_have_deviations_of_their_own():
                      rng)
     assert made[:10_000].std() == pytest.approx(0.1, rel=0.03)
     assert made[10_000:].std() == pytest.approx(3.0, rel=0.03)
+
+
+def many_positions(count, j):
+    """A number with a long tail and so many positions, most of them narrow."""
+    edges = np.concatenate([np.linspace(-1.0, -0.5, count), np.linspace(-0.5, 1.0, 21)[1:]])
+    middle = 0.5 * (edges[1:] + edges[:-1])
+    return column(np.exp(-6.0 * (middle + 1.0)) * np.diff(edges), j, edges)
+
+
+def test_neighbours_in_the_same_cells_are_joined_until_there_are_few_parts():
+    own = many_positions(3_000, 0)
+    parts, maps = Parts.of(own), [wide(own, 40), wide(own, 7)]
+    made = parts.joined(maps)
+    assert len(parts.values) > 3_000
+    assert 0.4 * ridges.MOST_PARTS < len(made.values) <= ridges.MOST_PARTS
+    np.testing.assert_allclose([made.mass.sum(), made.mass @ made.values], [1.0, parts.mass @ parts.values], atol=1e-12)
+    assert (np.diff(made.values) > 0.0).all()
+    assert made.at is parts.at
+    # Each cell of each table keeps its mass exactly.
+    for cells in maps:
+        np.testing.assert_allclose(np.bincount(cells[made.position], made.mass),
+                                   np.bincount(cells[parts.position], parts.mass), atol=1e-12)
+    # Few parts stay as they are, and cells are never joined.
+    assert made.joined(maps) is made
+    assert len(parts.joined([np.arange(len(own.mass))]).values) == len(own.mass)
+
+
+def test_a_ridge_of_joined_parts_predicts_the_same_table(monkeypatch):
+    columns = [many_positions(500, 0), many_positions(500, 1)]
+    cells = [wide(each, 12) for each in columns]
+    shape = [int(each.max()) + 1 for each in cells]
+    independent = np.outer(*(np.bincount(each, one.mass) for each, one in zip(cells, columns, strict=True)))
+    whole = ridges.Ridge(*((0, 1), parts := (Parts.of(columns[0]), Parts.of(columns[1]))),
+                         ridges._scaled(parts, 5.0, 12))
+    released = measured(columns, cells, np.zeros(shape), 1e-4)
+    released = measured(columns, cells, whole.table(released, independent), 1e-4)
+    monkeypatch.setattr(ridges, "MOST_PARTS", 200)
+    found = Ridge.of(columns, [released], [independent])
+    assert max(found.joint.shape) <= 200
+    np.testing.assert_allclose(found.table(released, independent), released.means, atol=4e-4)
+
+
+def test_deviations_are_above_0_whatever_the_noise():
+    columns = [normal_column(0), normal_column(1)]
+    cells = [np.arange(80) // 5] * 2
+    released = measured(columns, cells, np.zeros((16, 16)), 5e-324)
+    deviation = Ridge.of(columns, [released], [released.means]).shrunk(released, released.means)[1]
+    assert (deviation > 0.0).all()

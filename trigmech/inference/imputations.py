@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 
 # The name of the format of files.
 KIND = "trigmech imputations"
+# Numbers that vary by less, relative to their size or to each other, do not vary but for rounding.
+SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,10 +205,12 @@ class Imputations:
         value, k, freedom = whole.mean(axis=0), whole.shape[1], len(self) - 1
         if not 1 <= k < freedom:
             raise InputError(f"a test on {len(self)} tables needs from 1 to {freedom - 1} numbers, not {k}")
-        try:
-            distance = float(value @ np.linalg.solve(self._covariance(whole, halves, again), value))
-        except np.linalg.LinAlgError:
-            raise InputError("the numbers of a test must vary, and none may follow from the others") from None
+        covariance = self._covariance(whole, halves, again)
+        scale = np.sqrt(covariance.diagonal())
+        varies = bool(np.isfinite(covariance).all() and (scale > SAME * np.abs(whole).max(axis=0)).all())
+        if not varies or np.linalg.matrix_rank(covariance / np.outer(scale, scale), tol=SAME, hermitian=True) < k:
+            raise InputError("the numbers of a test must vary, and no number may follow from the others")
+        distance = float(value @ np.linalg.solve(covariance, value))
         return float(fdtrc(k, freedom - k + 1, distance * (freedom - k + 1) / (freedom * k)))
 
     def _covariance(self, whole: Array, halves: Array, again: Array) -> Array:

@@ -33,6 +33,9 @@ Integers = NDArray[np.int64]
 
 # A position is divided into parts of at most this length, in deviations of the column, and into at most so many.
 STEP, PARTS = 0.25, 16
+# Scaling costs the product of both numbers of parts. Beyond so many, neighbours in the same cells of the tables are
+# joined, where they are closer than a width that is doubled from the narrowest one on.
+MOST_PARTS, JOINED = 512, STEP / 64.0
 # A column of a smaller deviation has no tails that floats could tell apart.
 NARROWEST = 1e-4
 # Values of theta that are compared first, for numbers of deviation 1; then so many at most, between the best one's
@@ -55,6 +58,7 @@ DRAWS = 2
 class Parts:
     """The parts of a number's positions: their values, ascending, with mean 0 and variance 1; masses; and positions.
 
+    A part that joins several positions has the first of them.
     ``at`` (size,) is the value at the middle of each position of the column, NaN for special and missing values.
     """
 
@@ -83,6 +87,21 @@ class Parts:
         return cls((edges[of] - mean) / spread + inside * width[of], own / own.sum(), of + k,
                    np.concatenate([np.full(k, np.nan), (middle - mean) / spread]))
 
+    def joined(self, maps: Sequence[Integers]) -> "Parts":
+        """Return at most :data:`MOST_PARTS` parts, or as few as tables need that have these cells of positions."""
+        if len(self.values) <= MOST_PARTS:
+            return self
+        cells, width = [own[self.position] for own in maps], JOINED
+        while True:
+            bins = np.floor(self.values / width)
+            first = np.flatnonzero(np.concatenate([[True], np.any([np.diff(each) != 0 for each in (bins, *cells)],
+                                                                   axis=0)]))
+            if len(first) <= MOST_PARTS or bins[-1] - bins[0] <= 1.0:
+                break
+            width *= 2.0
+        mass = np.add.reduceat(self.mass, first)
+        return Parts(np.add.reduceat(self.mass * self.values, first) / mass, mass, self.position[first], self.at)
+
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
@@ -103,7 +122,8 @@ class Ridge:
         pair, parts = (one, two), [Parts.of(columns[j]) for j in (one, two)]
         if parts[0] is None or parts[1] is None:
             return None
-        held = parts[0], parts[1]
+        held = (parts[0].joined([table.query.maps[0] for table in tables]),
+                parts[1].joined([table.query.maps[1] for table in tables]))
         rising = sum(_covariance(table, estimate, held) for table, estimate in zip(tables, estimates, strict=True))
         sign = 1.0 if rising >= 0.0 else -1.0
 
@@ -142,7 +162,7 @@ class Ridge:
         # What shrinkage took from the total goes to cells by their variances.
         missing = float((predicted[own] - found).sum())
         made[own] = np.maximum(found + part * (missing / max(float(part.sum()), np.finfo(float).tiny)), 0.0)
-        deviation[own] = noise * np.maximum(np.sqrt(part), FIRMEST)
+        deviation[own] = np.maximum(noise * np.maximum(np.sqrt(part), FIRMEST), np.finfo(float).tiny)
         return made, deviation
 
     def better(self, tables: Sequence[Measurement[Marginal]], estimates: Sequence[Array],
