@@ -301,13 +301,15 @@ def test_neighbours_in_the_same_cells_are_joined_until_there_are_few_parts():
     assert len(parts.joined([np.arange(len(own.mass))]).values) == len(own.mass)
 
 
-def test_a_ridge_of_joined_parts_predicts_the_same_table(monkeypatch):
+@pytest.mark.parametrize("theta", [5.0, -5.0])
+def test_a_ridge_of_joined_parts_predicts_the_same_table(monkeypatch, theta):
+    # The other prediction is independence, whose covariance is 0 but for rounding: the table has to tell the sign.
     columns = [many_positions(500, 0), many_positions(500, 1)]
     cells = [wide(each, 12) for each in columns]
     shape = [int(each.max()) + 1 for each in cells]
     independent = np.outer(*(np.bincount(each, one.mass) for each, one in zip(cells, columns, strict=True)))
     whole = ridges.Ridge(*((0, 1), parts := (Parts.of(columns[0]), Parts.of(columns[1]))),
-                         ridges._scaled(parts, 5.0, 12))
+                         ridges._scaled(parts, theta, 12))
     released = measured(columns, cells, np.zeros(shape), 1e-4)
     released = measured(columns, cells, whole.table(released, independent), 1e-4)
     monkeypatch.setattr(ridges, "MOST_PARTS", 200)

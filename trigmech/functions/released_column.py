@@ -12,6 +12,9 @@ Array = NDArray[np.float64]
 
 # No normal score is larger, and what holds less has the score 0.
 MOST_SCORE, LEAST_HELD = 8.0, 1e-12
+# Equal masses make ties where columns are cut. Processors round differently, so rounding must not decide ties: limits
+# that masses are compared with are moved by this fraction.
+SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

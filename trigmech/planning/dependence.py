@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.contrasts import contrasts
-from trigmech.functions.released_column import ReleasedColumn
+from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.planning.contrasted import most_cells
 from trigmech.planning.tables import MOST_ENTRIES, TableDesign
 from trigmech.queries.base import Measurement
@@ -109,7 +109,7 @@ def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None
     k, mass = len(column.partition.indicators), column.mass
     cells = np.zeros(len(mass), dtype=np.int64)
     crowded = most if most is not None and k > most else 0
-    rare = mass[:k] < (1.0 / crowded if crowded else noise)
+    rare = mass[:k] < ((1.0 - SLACK) / crowded if crowded else noise)
     cells[:k][~rare] = np.arange(k - int(rare.sum()))
     cells[:k][rare] = k - int(rare.sum())
     if crowded:
@@ -128,9 +128,9 @@ def _evenly(mass: Array, parts: int) -> Integers:
     Each group holds about 1 / parts of all mass. There is at least one group.
     """
     total = float(mass.sum())
-    count = max(int(total * parts), 1)
+    count = max(int(total * parts + SLACK), 1)
     middle = (np.cumsum(mass) - 0.5 * mass) / max(total, np.finfo(float).tiny)
-    return np.unique(np.minimum((count * middle).astype(np.int64), count - 1), return_inverse=True)[1].ravel()
+    return np.unique(np.minimum((count * middle + SLACK).astype(np.int64), count - 1), return_inverse=True)[1].ravel()
 
 
 def _grouped(mass: Array, enough: float) -> Integers:
@@ -139,7 +139,7 @@ def _grouped(mass: Array, enough: float) -> Integers:
     cell, held = 0, 0.0
     for i, own in enumerate(mass.tolist()):
         # A heavy interval gets its own cell, without its lighter neighbours.
-        if held > 0.0 and (held >= enough * (1.0 - 1e-9) or held + own > 1.5 * enough):
+        if held > 0.0 and (held >= enough * (1.0 - SLACK) or held + own > 1.5 * enough * (1.0 + SLACK)):
             cell, held = cell + 1, 0.0
         cells[i] = cell
         held += own

@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
-from trigmech.functions.released_column import ReleasedColumn
+from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums
 from trigmech.queries.signs import Signs
@@ -198,10 +198,10 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
     edges, made = [measured[:1]], []
     for start, stop in pairwise(ends.tolist()):
         below = np.concatenate([[0.0], np.cumsum(each[start:stop])])
-        count = max(1, min(int(np.ceil(below[-1] / LARGEST_PLACE)), stop - start))
+        count = max(1, min(int(np.ceil(below[-1] / LARGEST_PLACE - SLACK)), stop - start))
         # The positions have about equal mass. A heavy interval is its own position.
-        alone = np.flatnonzero(np.diff(below) >= LARGEST_PLACE)
-        even = np.rint(np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below))))
+        alone = np.flatnonzero(np.diff(below) >= LARGEST_PLACE * (1.0 - SLACK))
+        even = np.rint(np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below))) - SLACK)
         cuts = np.unique(np.concatenate([[0, stop - start], alone, alone + 1, even])).astype(np.int64)
         edges.append(measured[start + cuts[1:]])
         made.append(np.diff(below[cuts]))
@@ -224,7 +224,8 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
         held = below[i] - below[start]
         apart = max(each[i], 1e-300) / max(held / (i - start), 1e-300)
         spike = apart > SPIKE and each[i] >= light / SPIKE
-        if held + each[i] > LARGEST_PLACE or alone or spike or (held >= light and not 1.0 / UNLIKE < apart < UNLIKE):
+        full = held + each[i] > LARGEST_PLACE * (1.0 + SLACK)
+        if full or alone or spike or (held >= light and not 1.0 / UNLIKE < apart < UNLIKE):
             cuts.append(i)
             start = i
         alone = spike

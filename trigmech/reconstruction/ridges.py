@@ -124,18 +124,18 @@ class Ridge:
             return None
         held = (parts[0].joined([table.query.maps[0] for table in tables]),
                 parts[1].joined([table.query.maps[1] for table in tables]))
-        rising = sum(_covariance(table, estimate, held) for table, estimate in zip(tables, estimates, strict=True))
-        sign = 1.0 if rising >= 0.0 else -1.0
 
         def distance(theta: float) -> float:
-            made = cls(pair, held, _scaled(held, sign * theta, STARTS))
+            made = cls(pair, held, _scaled(held, theta, STARTS))
             return _distance(tables, [made.table(table, estimate)
                                       for table, estimate in zip(tables, estimates, strict=True)])
 
-        values = np.geomspace(SMALLEST, LARGEST, VALUES)
-        best = int(np.argmin([distance(theta) for theta in values.tolist()]))
+        # The released tables choose the sign: estimates that are all but independent would leave it to rounding.
+        rising, falling = distance(SMALLEST), distance(-SMALLEST)
+        sign, values = 1.0 if rising <= falling else -1.0, np.geomspace(SMALLEST, LARGEST, VALUES)
+        best = int(np.argmin([min(rising, falling), *(distance(sign * theta) for theta in values[1:].tolist())]))
         near = float(np.log(values[max(best - 1, 0)])), float(np.log(values[min(best + 1, VALUES - 1)]))
-        found = minimize_scalar(lambda each: distance(float(np.exp(each))), bounds=near, method="bounded",
+        found = minimize_scalar(lambda each: distance(sign * float(np.exp(each))), bounds=near, method="bounded",
                                 options={"maxiter": BETWEEN})
         return cls(pair, held, _scaled(held, sign * float(np.exp(found.x)), LAST_STARTS))
 
@@ -208,16 +208,6 @@ class Ridge:
         own = [np.isin(np.arange(side), cells[part.position]) for side, cells, part in zip(
             measured.query.shape, measured.query.maps, self.parts, strict=True)]
         return np.logical_and.outer(*own)
-
-
-def _covariance(measured: Measurement[Marginal], estimate: Array, parts: tuple[Parts, Parts]) -> float:
-    """Return the covariance of two standardised numbers in a table, from the means of its cells."""
-    means = []
-    for side, cells, part in zip(measured.query.shape, measured.query.maps, parts, strict=True):
-        mass = np.bincount(cells[part.position], part.mass, side)
-        means.append(np.bincount(cells[part.position], part.mass * part.values, side)
-                     / np.maximum(mass, np.finfo(float).tiny))
-    return float(means[0] @ estimate @ means[1])
 
 
 def _apart(table: Measurement[Marginal], predicted: Array) -> Array:
