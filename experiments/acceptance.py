@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, crossed
 from experiments.frames import markdown, of_cells, worded
 from trigmech.distribution import Distribution
 
@@ -44,11 +43,6 @@ def acceptance_rate(kind: str, n: int, epsilon: float, repetition: int) -> dict[
     return {"rate": float(np.mean(found))}
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(acceptance_rate, kind, n, epsilon, r): {"release": kind, "n": n, "epsilon": epsilon}
-            for kind in KINDS for n in SIZES for epsilon in EPSILONS for r in range(asked.seeds)}
-
-
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     rate = pd.to_numeric(lines["rate"]).map("{:.3f}".format).replace("nan", "refused")
     wide = lines.assign(rate=rate).pivot(index="release", columns=["n", "epsilon"], values="rate")
@@ -60,5 +54,6 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 acceptance = Experiment(
     name="acceptance", what="how often acceptance tests accept what they should (two minutes; no data)", seeds=(1, 5),
-    cells=cells, lines=of_cells, page=page, formats={"epsilon": "g", "rate": ".3f"},
+    cells=lambda asked: crossed(acceptance_rate, asked, release=KINDS, n=SIZES, epsilon=EPSILONS),
+    lines=of_cells, page=page, formats={"epsilon": "g", "rate": ".3f"},
     table=lambda lines: lines.groupby(["release", "n", "epsilon"], sort=False)["rate"].mean().reset_index())

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, crossed
 from experiments.frames import markdown, worded
 
 Array = NDArray[np.float64]
@@ -179,12 +178,6 @@ def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dic
             "oracle": np.sqrt(sampling**2 + noise).tolist()}
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(intervals, kind, n, epsilon, delta, seed): {
-                "kind": kind, "rows": n, "epsilon": epsilon, "delta": delta}
-            for kind in KINDS for n, epsilon, delta in asked.size for seed in range(asked.seeds)}
-
-
 def of_methods(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a line for each method and value of a release."""
     _, names = truth(head["kind"])
@@ -215,5 +208,7 @@ def page(means: pd.DataFrame, asked: Asked) -> list[str]:
 
 answers = Experiment(
     name="answers", what="intervals for populations: how many hold the truth (half an hour)", seeds=(2, 4),
-    size=(SETTINGS[:1], SETTINGS), cells=cells, lines=of_methods, page=page, table=lambda lines: lines.groupby(
+    size=(SETTINGS[:1], SETTINGS),
+    cells=lambda asked: crossed(intervals, asked, kind=KINDS, rows_epsilon_delta=asked.size),
+    lines=of_methods, page=page, table=lambda lines: lines.groupby(
         ["kind", "rows", "epsilon", "delta", "method", "statistic"], sort=False).mean().reset_index().round(6))

@@ -13,7 +13,8 @@ import numpy as np
 from experiments.audit import Bound, Statistic, lower_bound
 from experiments.companions import jtree, selection, tutorial
 from experiments.companions import marginal_models as models
-from experiments.companions.discrete import Array, Codes
+from experiments.companions.discrete import Array
+from experiments.protocols.coding import Codes
 
 RUNS, SEED = 20_000, 2018
 # By how much a planted fault makes noise too small.

@@ -16,9 +16,9 @@ import pandas as pd
 
 import trigmech as tm
 from experiments.companions import discrete
-from experiments.companions.discrete import Codes
 from experiments.companions.jtree import JTree, PrivHD
 from experiments.companions.privbayes import PrivBayes
+from experiments.protocols.coding import Codes, total_variations
 from experiments.protocols.data import file
 from trigmech.errors import InputError
 
@@ -122,5 +122,5 @@ def measured(dataset: str, method: str, epsilon: float, repetition: int, svm: bo
     seconds = time.process_time() - started
     if svm:
         return {target: classification_error(dataset, target, rows, test, domain) for target in TARGETS[dataset]}
-    return {"seconds": seconds} | {f"{k}-way": float(np.mean(discrete.variations(
+    return {"seconds": seconds} | {f"{k}-way": float(np.mean(total_variations(
         table, rows, domain, ways(len(domain), k)))) for k in WAYS}

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import ot
 import pandas as pd
-from scipy.stats import wasserstein_distance
+from scipy.stats import ks_2samp, wasserstein_distance
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -92,10 +92,8 @@ def smooth(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.Data
         "w2": (PairKernels(d, seed=SEED, n_queries=1_000, widths=WIDTHS), WIDTHS),
         "w3": (SecondMoments(d), ())}
     for which, (family, widths) in families.items():
-        first, second = (family.answers(points) for points in both)
-        worst = np.abs(first - second).max(axis=0)
-        names = [f"{which}_{width:g}" for width in widths] or [which]
-        found |= dict(zip(names, map(float, worst), strict=True))
+        worst = np.abs(family.answers(both[0]) - family.answers(both[1])).max(axis=0).tolist()
+        found |= zip([f"{which}_{width:g}" for width in widths] or [which], worst, strict=True)
     return found
 
 
@@ -148,28 +146,21 @@ def _cube(numbers: list[Column], table: pd.DataFrame) -> Matrix:
 
 
 def ks_distance(first: Matrix, second: Matrix) -> float:
-    """Return the largest difference of two distribution functions, at all values; 1 if one table has no value."""
+    """Return Kolmogorov's distance of two columns of numbers; 1 if one of them has no value."""
     if not (len(first) and len(second)):
         return float(len(first) != len(second))
-    places = np.union1d(first, second)
-    below = [np.searchsorted(np.sort(values), places, side="right") / len(values) for values in (first, second)]
-    return float(np.abs(below[0] - below[1]).max())
+    return float(ks_2samp(first, second, method="asymp").statistic)
 
 
 def column_distances(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return means of Wasserstein-1 of numbers scaled to [0, 1], of total variation of categories, and of both."""
-    distances: dict[str, list[float]] = {"w1_numbers": [], "tv_categories": []}
-    for column in schema.columns:
-        first, second = (table[column.name] for table in (real, made))
-        if column.categories is not None:
-            both = [np.bincount(column_codes(column, values, 0)[0], minlength=len(column.categories)) / len(values)
-                    for values in (first, second)]
-            distances["tv_categories"].append(0.5 * float(np.abs(both[0] - both[1]).sum()))
-        else:
-            distance = wasserstein_distance(first.to_numpy(float), second.to_numpy(float))
-            distances["w1_numbers"].append(float(distance) / (column.upper - column.lower))
-    everything = {**distances, "w1_mean": distances["w1_numbers"] + distances["tv_categories"]}
-    return {what: float(np.mean(each)) for what, each in everything.items() if each}
+    (first, size), (second, _) = codes(schema, real), codes(schema, made)
+    words = [(j,) for j, column in enumerate(schema.columns) if column.categories is not None]
+    apart = total_variations(first, second, size, words).tolist()
+    numbers = [wasserstein_distance(*(table[column.name].to_numpy(float) for table in (real, made)))
+               / (column.upper - column.lower) for column in schema.columns if column.categories is None]
+    found = {"w1_numbers": numbers, "tv_categories": apart, "w1_mean": numbers + apart}
+    return {what: float(np.mean(each)) for what, each in found.items() if each}
 
 
 def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: int = ROWS,
@@ -317,9 +308,6 @@ def conditional_means(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) ->
 
 def frequencies(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return the total variation of the frequencies of each column of categories."""
-    found = {}
-    for column in schema.columns:
-        if column.categories is not None:
-            first, second = (table[column.name].value_counts(normalize=True) for table in (real, made))
-            found[f"frequencies of {column.name}"] = 0.5 * float(first.sub(second, fill_value=0.0).abs().sum())
-    return found
+    return {f"frequencies of {column.name}": 0.5 * float(real[column.name].value_counts(normalize=True).sub(
+                made[column.name].value_counts(normalize=True), fill_value=0.0).abs().sum())
+            for column in schema.columns if column.categories is not None}
