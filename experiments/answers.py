@@ -72,7 +72,8 @@ def _mean(values: Array, w: Array) -> Found:
     return np.array([mean]), (values - mean)[:, None]
 
 
-def _difference(values: Array, group: Array, w: Array) -> Found:
+def weighted_difference(values: Array, group: Array, w: Array) -> Found:
+    """Return the difference of the means in a group, 0 or 1 for each row, and outside it."""
     p = float(np.clip(w @ group, 1e-3, 1.0 - 1e-3))
     one, other = w @ (group * values) / p, w @ ((1.0 - group) * values) / (1.0 - p)
     return np.array([one - other]), (group / p * (values - one) - (1 - group) / (1 - p) * (values - other))[:, None]
@@ -127,8 +128,8 @@ def _parts(table: Table, w: Array) -> SimpleNamespace:
 
 STATISTICS: dict[str, Callable[[Any], list[Found]]] = {
     "means": lambda t: [_mean(t.y, t.w), _mean(t.x3, t.w)],
-    "differences of means": lambda t: [_difference(t.y, t.b, t.w), _difference(t.x2, t.g, t.w)],
-    "no effect: differences": lambda t: [_difference(t.y, t.z, t.w), _difference(t.g, t.z, t.w)],
+    "differences of means": lambda t: [weighted_difference(t.y, t.b, t.w), weighted_difference(t.x2, t.g, t.w)],
+    "no effect: differences": lambda t: [weighted_difference(t.y, t.z, t.w), weighted_difference(t.g, t.z, t.w)],
     "correlations": lambda t: [_correlation(t.x1, t.x2, t.w), _correlation(t.x3, t.y, t.w)],
     "linear regression": lambda t: [_linear(np.column_stack([np.ones(len(t.y)), t.x1, t.x2, t.b]), t.y, t.w)],
     "logistic regression": lambda t: [_logistic(np.column_stack([np.ones(len(t.y)), t.x1, t.x2]), t.b, t.w)],

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments.answers import weighted_difference
 from experiments.asked import Asked
 from experiments.declare import Experiment, crossed
 from experiments.frames import markdown, means, worded
@@ -98,12 +99,8 @@ def _weighted(rows: tm.WeightedTable, number: str, group: str) -> float:
     """Return the p-value of a difference of means of weighted rows."""
     from scipy.special import ndtr
 
-    w, values = rows.weights, np.asarray(rows.columns[number], dtype=float)
     first = (np.asarray(rows.columns[group]) == _first(group)).astype(float)
-    share = float(np.clip(w @ first, 1e-3, 1.0 - 1e-3))
-    one, other = w @ (first * values) / share, w @ ((1.0 - first) * values) / (1.0 - share)
-    influence = first / share * (values - one) - (1.0 - first) / (1.0 - share) * (values - other)
-    found = rows.interval([one - other], influence[:, None])
+    found = rows.interval(*weighted_difference(np.asarray(rows.columns[number], dtype=float), first, rows.weights))
     return float(2.0 * ndtr(-abs(found.value[0]) / found.deviation[0]))
 
 

@@ -14,6 +14,7 @@ from experiments.declare import Experiment, crossed, with_budgets
 from experiments.frames import markdown, means, sections, worded
 from experiments.protocols.coding import total_variations
 from experiments.protocols.data import Sample as Sample
+from experiments.protocols.data import resampled, shuffled
 from experiments.protocols.scores import ks_distance
 from trigmech.planning.shares import Shares
 
@@ -39,9 +40,9 @@ def errors_of(source: str, rows: int, method: str, epsilon: float, seed: int) ->
     table, schema = Sample(source, rows).load(seed)
     rng = np.random.default_rng([seed, 1])
     if method == INDEPENDENT:
-        made = pd.DataFrame({name: rng.permutation(table[name].to_numpy()) for name in table})
+        made = shuffled(table, rng)
     elif method == BOOTSTRAP:
-        made = table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
+        made = resampled(table, rng)
     else:
         made = tm.synthesize(table, schema, tm.Budget(epsilon, DELTA), METHODS[method](),
                              np.random.default_rng(seed)).sample(len(table), rng=rng)
