@@ -51,7 +51,7 @@ def crossed(function: Callable[..., dict[str, Any]], asked: Asked, /, *more: Any
     A sample stands for its source and its number of rows, and in lines for its name. Values of a name such as
     `method_epsilon` are tuples, of as many arguments.
     """
-    found = {}
+    found = dict[Call, dict[str, Any]]()
     for values in product(*axes.values()):
         arguments, head = list[Any](), dict[str, Any]()
         for names, value in zip(axes, values, strict=True):

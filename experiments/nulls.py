@@ -110,7 +110,10 @@ def of_tests(head: dict[str, Any], result: dict[str, list[float]]) -> list[dict[
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    wide = lines.pivot_table("rate", ["rows", "epsilon", "delta"], "test", sort=False)
+    keys = ["rows", "epsilon", "delta"]
+    # In the order of the lines.
+    wide = lines.pivot(index=keys, columns="test", values="rate").loc[
+        pd.MultiIndex.from_frame(lines[keys].drop_duplicates()), lines["test"].unique()]
     overall = lines.assign(alarms=lines["rate"] * lines["tests"]).groupby("test", sort=False)[["alarms", "tests"]].sum()
     counts = lines.groupby("test", sort=False)["tests"].first()
     rows = [[f"{n:,}", f"{epsilon:g}", f"{delta:g}", *map("{:.3f}".format, rates)]
