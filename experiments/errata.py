@@ -522,9 +522,9 @@ ENTRIES: dict[str, Callable[[], list[Figure]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures that are named, or all."""
     # They draw their figures with the table above, so they can be imported only now.
-    from experiments.companions import errata as companions
+    from experiments import claims
 
-    entries = ENTRIES | companions.ENTRIES
+    entries = ENTRIES | claims.ENTRIES
     parser = argparse.ArgumentParser(prog="python -m experiments.errata", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(entries))
     names = parser.parse_args(arguments).names

@@ -22,7 +22,6 @@ from experiments.cells import RESULTS
 from experiments.companions import (
     composition,
     discrete,
-    errata,
     jtree,
     linear_noise,
     marginal_models,
@@ -83,6 +82,18 @@ def test_the_exponential_mechanism_has_its_law_and_a_halved_sensitivity_would_sh
     law, faulty = (np.exp(scores * epsilon / (2 * s)) for s in (1.0, 0.5))
     assert fit_test(draws, law / law.sum()) > 1e-9
     assert fit_test(draws, faulty / faulty.sum()) < 1e-9
+
+
+def test_the_thesiss_remarks_on_the_exponential_mechanism_are_false():
+    # q = -|f(D) - r|, S = epsilon = 1: the mean distance is 2, and 1 by the Laplace mechanism of example 1.2.
+    r = np.linspace(-60.0, 60.0, 120_001)
+    law = np.exp(selection.exponents(-np.abs(r), 1.0, 1.0))
+    assert np.abs(r) @ law / law.sum() == pytest.approx(2.0, rel=1e-4)
+    # q = ln P, whose sensitivity is epsilon: drawn is the root of P.
+    P = np.array([0.7, 0.2, 0.1])
+    drawn = np.exp(selection.exponents(np.log(P), 1.0, 1.0))
+    np.testing.assert_allclose(drawn / drawn.sum(), P**0.5 / (P**0.5).sum())
+    assert drawn[0] / drawn.sum() == pytest.approx(0.5229, abs=5e-5)
 
 
 def test_the_exponential_mechanism_keeps_its_theorem():
@@ -482,16 +493,16 @@ def test_the_filters_cost_what_is_stated():
     np.testing.assert_allclose(marginal_models.pair_scores(ones, (2,) * 16, "I"), moved)
 
 
-@pytest.mark.parametrize("name", errata.ENTRIES)
+@pytest.mark.parametrize("name", claims.ENTRIES)
 def test_every_entry_is_in_the_document_with_its_command(name):
     text = (Path(__file__).parent.parent / "docs" / "errata.md").read_text(encoding="utf-8")
     assert f"python -m experiments.errata {name}`" in text
 
 
-def test_the_command_prints_companions_too(capsys):
-    errata_of_the_thesis.main(["junction_tree_examples", "exponential_mechanism"])
+def test_the_command_prints_claims_of_companions_too(capsys):
+    errata_of_the_thesis.main(["propose_test_release"])
     printed = capsys.readouterr().out
-    assert all(number in printed for number in ("1472", "936", "4.667", "0.5229"))
+    assert all(word in printed for word in ("== propose_test_release", "published", "corrected", "planted"))
     assert net.exponents_of_n(8, 100)["smallest net"] == pytest.approx(0.926, abs=5e-4)
 
 
