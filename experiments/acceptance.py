@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
 from experiments.declare import Experiment, crossed
 from experiments.frames import markdown, of_cells, worded
 from trigmech.distribution import Distribution
-
-Array = NDArray[np.float64]
 
 SIZES, EPSILONS = (1_000, 5_000), (0.1, 0.3, 1.0)
 TRUTH, RELEASE, INDEPENDENT = "the truth", "a release at ε = 1", "independent columns"

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
 from experiments.declare import Experiment, crossed
 from experiments.frames import markdown, worded
 
-Array = NDArray[np.float64]
 Table = dict[str, Any]
 # Values and their influence on each row (m, values), of a table with weights (m,) of sum 1.
 Found = tuple[Array, Array]

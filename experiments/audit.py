@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
@@ -45,7 +45,6 @@ from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise, lattice_s
 from trigmech.thesis.calibration import Calibration, NoiseScales, noise_scales, published_rho
 from trigmech.thesis.release import release
 
-Array = NDArray[np.float64]
 Runs = tuple[Array, Array]
 Statistic = Callable[[int, np.random.Generator], float]
 

@@ -28,14 +28,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 import trigmech as tm
+from experiments import Array
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments, Workload
-
-Array = NDArray[np.float64]
 
 BINS = (4, 8, 16, 32)
 # Weights of x^2 beside x that cost nothing: see above.

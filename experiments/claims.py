@@ -10,10 +10,10 @@ from functools import partial
 
 import numpy as np
 
+from experiments import Array
 from experiments.audit import Bound, Statistic, false_alarm, lower_bound
 from experiments.companions import jtree, selection, tutorial
 from experiments.companions import marginal_models as models
-from experiments.companions.discrete import Array
 from experiments.errata import Figure, figure
 from experiments.protocols.coding import Codes
 

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
 from experiments.cells import Call
 from experiments.declare import Experiment, crossed
@@ -34,8 +35,6 @@ from experiments.runs import answers, cube, workloads
 from trigmech.evaluation import statistics
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.workload import Workload
-
-Array = NDArray[np.float64]
 
 LEVEL, SEED = 0.95, 2014
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
 from experiments.declare import Experiment, crossed
 from experiments.frames import markdown, of_kinds, sections, worded
@@ -19,8 +19,6 @@ from experiments.protocols.data import load
 from trigmech.answering import Answers
 from trigmech.evaluation import statistics
 from trigmech.planning.shares import Shares
-
-Array = NDArray[np.float64]
 
 SEED = 2014
 # Delta of each table.

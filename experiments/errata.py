@@ -19,11 +19,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
+from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.sensitivity import l1_diameter
 from trigmech.thesis.calibration import covariance_sensitivity, published_rho
-
-Array = NDArray[np.float64]
 
 # n and d of table 3.1.
 SIZES = {"CRM": (1993, 101), "CSN": (100_000, 8), "CTG": (2126, 28), "PAM": (19_870, 28), "PKS": (5875, 19),

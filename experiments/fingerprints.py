@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import trigmech as tm
+from experiments import Array
 from trigmech._files import write_whole
 
-Array = NDArray[np.float64]
 # For each kind of run: for each run its numbers.
 Fingerprint = list[list[list[float]]]
 

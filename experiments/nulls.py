@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.answers import weighted_difference
 from experiments.asked import Asked
 from experiments.declare import Experiment, crossed
 from experiments.frames import markdown, means, worded
-
-Array = NDArray[np.float64]
 
 ALPHA, TABLES = 0.05, 20
 # Rows, epsilon and delta.

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments import datasets
+from experiments import Array, datasets
 from experiments.protocols.coding import Codes, mixed
 from experiments.protocols.data import file, in_package
 from trigmech.errors import InputError
-
-Array = NDArray[np.float64]
 
 # Folder and sha256 of each table.
 TABLES = {"nltcs": ("nltcs", "31d23617ba74786d2d163c9c31a841e11e5a5f5f8266918d8021ec4e562684b4"),

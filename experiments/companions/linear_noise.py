@@ -21,9 +21,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy import ndimage, optimize, sparse
 
-from experiments import frames
+from experiments import Array, frames
 from experiments.asked import Asked
-from experiments.companions.discrete import Array
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
 

@@ -17,9 +17,8 @@ from rich.progress import track
 from scipy import optimize
 
 import trigmech as tm
-from experiments import baselines, frames
+from experiments import Array, baselines, frames
 from experiments.asked import Asked
-from experiments.companions.discrete import Array
 from experiments.companions.selection import exponential, exponents
 from trigmech.errors import InputError
 

@@ -11,8 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from experiments import Array
 from experiments.companions import marginal_models as models
-from experiments.companions.discrete import Array, cells, check_table, marginal
+from experiments.companions.discrete import cells, check_table, marginal
 from experiments.companions.marginal_models import Columns
 from experiments.companions.selection import exponential
 from experiments.protocols.coding import Codes, compact, mixed

@@ -21,10 +21,9 @@ import numpy as np
 import pandas as pd
 from rich.progress import track
 
-from experiments import datasets, frames
+from experiments import Array, datasets, frames
 from experiments.asked import Asked
 from experiments.cells import HERE, save
-from experiments.companions.discrete import Array
 from experiments.protocols.data import adult_rows
 
 PAGE = HERE.parent / "docs" / "gallery.md"

@@ -205,13 +205,8 @@ def equal_epsilon(epsilon: float, delta: float) -> float:
 
 
 def rival_epsilon(method: str, epsilon: float, delta: float) -> float:
-    """Return the epsilon that a rival is given so that its own accounts prove `epsilon` for a replaced row.
-
-    Raises
-    ------
-    KeyError
-        If the adapter's accounts are not known before it runs: see `interface.SPENT`.
-    """
+    """Return the epsilon that a rival is given so that its own accounts, `interface.SPENT`, prove `epsilon` for a
+    replaced row; KeyError if these are not known before it runs."""
     spent = interface.SPENT[rival_of(method)[1].partition("-")[0]]
 
     def excess(given: float) -> float:

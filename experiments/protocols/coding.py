@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from experiments import Array
 from trigmech.schema.schema import Column, Schema
 
-Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 CELLS = 32
 
@@ -43,7 +43,7 @@ def mixed(table: Codes, size: Sequence[int], columns: Sequence[int]) -> Codes:
     return code
 
 
-def compact(table: Codes, size: Sequence[int], weights: Any = None) -> tuple[Codes, Matrix]:
+def compact(table: Codes, size: Sequence[int], weights: Any = None) -> tuple[Codes, Array]:
     """Return the different rows of a table, each column in one piece, and how often, or with what weight, each is."""
     code, cells = np.zeros(len(table), dtype=np.int64), 1
     for j, values in enumerate(size):
@@ -55,7 +55,7 @@ def compact(table: Codes, size: Sequence[int], weights: Any = None) -> tuple[Cod
     return np.asfortranarray(table[first]), np.bincount(place, weights).astype(np.float64)
 
 
-def total_variations(real: Codes, made: Codes, size: Sequence[int], sets: Iterable[Sequence[int]]) -> Matrix:
+def total_variations(real: Codes, made: Codes, size: Sequence[int], sets: Iterable[Sequence[int]]) -> Array:
     """Return, for each of these sets of columns, the total variation between two tables' shares in its cells."""
     # Whole numbers, so that equal tables are at 0.
     parts = np.repeat([len(made), -len(real)], [len(real), len(made)])

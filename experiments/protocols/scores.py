@@ -23,8 +23,9 @@ from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from experiments import Array
 from experiments.protocols import nist as cycle
-from experiments.protocols.coding import Matrix, codes, column_codes, total_variations
+from experiments.protocols.coding import codes, column_codes, total_variations
 from trigmech.schema.schema import Column, Schema
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments, Workload
 
@@ -138,14 +139,14 @@ def number_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dic
     return found | {f"kernel_{width:g}": float(error) for width, error in zip(WIDTHS, worst, strict=True)}
 
 
-def _cube(numbers: list[Column], table: pd.DataFrame) -> Matrix:
+def _cube(numbers: list[Column], table: pd.DataFrame) -> Array:
     """Return numbers in the cube of their public bounds; a missing one lies at its centre, as in the package."""
     lower, upper = (np.array([getattr(column, bound) for column in numbers]) for bound in ("lower", "upper"))
     points = 2.0 * (table.to_numpy(float) - lower) / (upper - lower) - 1.0
     return np.ascontiguousarray(np.clip(np.nan_to_num(points), -1.0, 1.0))
 
 
-def ks_distance(first: Matrix, second: Matrix) -> float:
+def ks_distance(first: Array, second: Array) -> float:
     """Return Kolmogorov's distance of two columns of numbers; 1 if one of them has no value."""
     if not (len(first) and len(second)):
         return float(len(first) != len(second))
@@ -178,7 +179,7 @@ def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: 
     tables = [table.iloc[rng.permutation(len(table))[:size]] for table in (real, made)]
     pairs = list(itertools.combinations(schema.columns, 2))
 
-    def distances(count: int, chosen: list[tuple[Column, Column]]) -> Matrix:
+    def distances(count: int, chosen: list[tuple[Column, Column]]) -> Array:
         return np.array([ot.emd2([], [], sum(_costs(column, *(table.iloc[:count] for table in tables))
                                              for column in pair), numItermax=10**8) for pair in chosen])
 
@@ -189,7 +190,7 @@ def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: 
     return float(few.mean() + (distances(size, [pairs[i] for i in drawn]) - few[drawn]).mean())
 
 
-def _costs(column: Column, real: pd.DataFrame, made: pd.DataFrame) -> Matrix:
+def _costs(column: Column, real: pd.DataFrame, made: pd.DataFrame) -> Array:
     """Return how far the entries of a column are from each other."""
     if column.categories is not None:
         first, second = (column_codes(column, table[column.name], 0)[0] for table in (real, made))
@@ -228,7 +229,7 @@ def range_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame,
     return found
 
 
-def features(schema: Schema, table: pd.DataFrame) -> tuple[Matrix, list[int]]:
+def features(schema: Schema, table: pd.DataFrame) -> tuple[Array, list[int]]:
     """Return what models are trained on: numbers as they are, categories as codes, and which are categories."""
     columns = [table[column.name].to_numpy(float) if column.categories is None
                else column_codes(column, table[column.name], 0)[0] for column in schema.columns]
@@ -254,7 +255,7 @@ def detector_auc(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> floa
     return float(roc_auc_score(label[test], _chances(rows[train], label[train], rows[test], categories)))
 
 
-def _chances(X: Matrix, y: Matrix, Z: Matrix, categories: list[int]) -> Matrix:
+def _chances(X: Array, y: Array, Z: Array, categories: list[int]) -> Array:
     """Return the probability that boosting gives to the larger label of each row of Z; 1/2 if it has seen only one."""
     if len(np.unique(y)) < 2:
         return np.full(len(Z), 0.5)
