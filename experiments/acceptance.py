@@ -8,7 +8,7 @@ import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, of_cells, worded
 from trigmech.distribution import Distribution
 
@@ -51,6 +51,6 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 acceptance = Experiment(
     name="acceptance", what="how often acceptance tests accept what they should (two minutes; no data)", seeds=(1, 5),
-    cells=lambda asked: crossed(acceptance_rate, asked, release=KINDS, n=SIZES, epsilon=EPSILONS),
+    cells=lambda asked: calls_of(acceptance_rate, asked, release=KINDS, n=SIZES, epsilon=EPSILONS),
     lines=of_cells, page=page, formats={"epsilon": "g", "rate": ".3f"},
     table=lambda lines: lines.groupby(["release", "n", "epsilon"], sort=False)["rate"].mean().reset_index())

@@ -11,7 +11,7 @@ import pandas as pd
 import trigmech as tm
 from experiments import Array
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, worded
 
 Table = dict[str, Any]
@@ -209,6 +209,6 @@ def page(means: pd.DataFrame, asked: Asked) -> list[str]:
 answers = Experiment(
     name="answers", what="intervals for populations: how many hold the truth (half an hour)", seeds=(2, 4),
     size=(SETTINGS[:1], SETTINGS),
-    cells=lambda asked: crossed(intervals, asked, kind=KINDS, rows_epsilon_delta=asked.size),
+    cells=lambda asked: calls_of(intervals, asked, kind=KINDS, rows_epsilon_delta=asked.size),
     lines=of_methods, page=page, table=lambda lines: lines.groupby(
         ["kind", "rows", "epsilon", "delta", "method", "statistic"], sort=False).mean().reset_index().round(6))

@@ -18,7 +18,7 @@ import trigmech as tm
 from experiments import Array
 from experiments.asked import Asked
 from experiments.cells import Call
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import (
     arranged,
     geometric,
@@ -237,7 +237,7 @@ def table_cells(asked: Asked) -> dict[Call, dict[str, Any]]:
     """Return the calls; made tables are always among the data sets, and differ in each of so many releases."""
     sources = {each.source for each in asked.inputs}
     names = [*MADE, *(name for name in REAL if name.split()[0] in sources)]
-    return crossed(table_bars, asked, dataset=names, epsilon=asked.epsilons)
+    return calls_of(table_bars, asked, dataset=names, epsilon=asked.epsilons)
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
@@ -292,7 +292,7 @@ def check(results: Path) -> list[str]:
 
 coverage = Experiment(
     name="coverage", what="error bars against the truth (half an hour)", numbers=True, seeds=(2, 5), size=(100, 500),
-    cells=lambda asked: crossed(smooth_bars, asked, asked.size, dataset=asked.names, setting=BUDGETS),
+    cells=lambda asked: calls_of(smooth_bars, asked, asked.size, dataset=asked.names, setting=BUDGETS),
     lines=of_workloads, table=smooth_table, page=smooth_page, check=check,
     formats=dict.fromkeys(TOLD, ".6g") | {"within_error": ".2g"})
 coverage_tables = Experiment(

@@ -13,7 +13,7 @@ import pandas as pd
 import trigmech as tm
 from experiments import Array
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, of_kinds, sections, worded
 from experiments.protocols.data import load
 from trigmech.answering import Answers
@@ -97,7 +97,7 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 designs = Experiment(
     name="designs", what="where a table's budget should go: predicted beside measured errors (an hour)",
     inputs=list(TABLES), quick=["synmeter_wine"], seeds=(1, 2), epsilons=((1.0,), (1.0, 10.0)),
-    cells=lambda asked: crossed(design_errors, asked, dataset=[each.source for each in asked.inputs],
-                                epsilon=asked.epsilons, design=DESIGNS),
+    cells=lambda asked: calls_of(design_errors, asked, dataset=[each.source for each in asked.inputs],
+                                 epsilon=asked.epsilons, design=DESIGNS),
     lines=of_kinds, table=table, page=page,
     formats={"epsilon": "g", "predicted": ".4g", "measured": ".4g"})

@@ -6,7 +6,7 @@ import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, means, worded
 from experiments.protocols.data import Sample
 from experiments.small import SAMPLES, WITHOUT_DATA, scores
@@ -52,5 +52,5 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 further = Experiment(
     name="further", what="samples of many more rows than were fitted (ten minutes; a part needs no data)",
     inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 3), size=(20_000, 1_000_000), page=page,
-    cells=lambda asked: crossed(errors_of, asked, asked.size, table=asked.inputs),
+    cells=lambda asked: calls_of(errors_of, asked, asked.size, table=asked.inputs),
     formats={"value": ".6g"}, table=lambda lines: means(lines, ["table", "measure"]))

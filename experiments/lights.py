@@ -7,7 +7,7 @@ import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, means, sections, worded
 from experiments.small import WITHOUT_DATA, Sample
 from trigmech.evaluation.forecast import BARS, MARGINS, Forecast, forecast
@@ -121,6 +121,6 @@ def _line(kind: str, held: "pd.Series[float]") -> list[str]:
 lights = Experiment(
     name="lights", what="lights that are expected beside those that the table gives (half an hour; needs data)",
     inputs=SAMPLES, quick=WITHOUT_DATA, epsilons=(EPSILONS, EPSILONS), page=page,
-    cells=lambda asked: crossed(lights_of, asked, table=asked.inputs, epsilon=asked.epsilons),
+    cells=lambda asked: calls_of(lights_of, asked, table=asked.inputs, epsilon=asked.epsilons),
     table=lambda lines: means(lines, ["table", "epsilon", "measure"], value="sum", cells="count"),
     formats={"value": ".6g"})

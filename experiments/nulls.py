@@ -10,7 +10,7 @@ import trigmech as tm
 from experiments import Array
 from experiments.answers import weighted_difference
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, means, worded
 
 ALPHA, TABLES = 0.05, 20
@@ -124,5 +124,5 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 nulls = Experiment(
     name="nulls", what="tests where there is nothing to be found: rates of false alarms (five minutes; no data)",
     seeds=(2, 30), size=(SETTINGS[:1], SETTINGS),
-    cells=lambda asked: crossed(alarms, asked, rows_epsilon_delta=asked.size), lines=of_tests, page=page,
+    cells=lambda asked: calls_of(alarms, asked, rows_epsilon_delta=asked.size), lines=of_tests, page=page,
     table=lambda lines: means(lines, ["rows", "epsilon", "delta", "test"], rate="mean", tests="size").round(6))

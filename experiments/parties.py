@@ -9,7 +9,7 @@ import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, of_cells, worded
 from experiments.protocols import data
 from experiments.protocols.coding import codes, total_variations
@@ -74,5 +74,5 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 parties = Experiment(
     name="parties", what="tables that 1 to 100 parties hold, by parts and each alone (half an hour; needs Adult)",
     inputs=[SET], seeds=(1, 3), size=(PARTIES[:2], PARTIES), lines=of_cells, table=table, page=page,
-    cells=lambda asked: crossed(pairs_error, asked, mechanism=MECHANISMS, way=WAYS, parties=asked.size),
+    cells=lambda asked: calls_of(pairs_error, asked, mechanism=MECHANISMS, way=WAYS, parties=asked.size),
     formats={"error": ".4g", "standard_error": ".2g"})

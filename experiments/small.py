@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.declare import Experiment, crossed, with_budgets
+from experiments.declare import Experiment, calls_of, with_budgets
 from experiments.frames import markdown, means, sections, worded
 from experiments.protocols.coding import total_variations
 from experiments.protocols.data import Sample as Sample
@@ -103,7 +103,7 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 small = Experiment(
     name="small", what="small tables by the default and by simpler things (ten minutes; a part needs no data)",
     inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 10), epsilons=((0.5, 1.0, 3.0),) * 2, page=page,
-    cells=lambda asked: crossed(errors_of, asked, table=asked.inputs,
-                                method_epsilon=with_budgets(NOT_PRIVATE, METHODS, asked)),
+    cells=lambda asked: calls_of(errors_of, asked, table=asked.inputs,
+                                 method_epsilon=with_budgets(NOT_PRIVATE, METHODS, asked)),
     table=lambda lines: means(lines, ["table", "method", "epsilon", "measure"], mean="mean", sem="sem"),
     formats={"mean": ".4g", "sem": ".2g"})
