@@ -44,7 +44,7 @@ def at_hand(inputs: Iterable[T], load: Callable[[T], Any]) -> tuple[T, ...]:
 
 
 def calls_of(function: Callable[..., dict[str, Any]], asked: Asked, /, *more: Any,
-            **axes: Iterable[Any]) -> dict[Call, dict[str, Any]]:
+             **axes: Iterable[Any]) -> dict[Call, dict[str, Any]]:
     """Return the calls of a function for all combinations of values of its first arguments, by their names, each with
     every seed, which comes next, and `more` after it; lines have the values.
 
