@@ -1,6 +1,7 @@
 """What each part of `MomentMechanism` is worth: it is run without the part, with the same random numbers."""
 
 import math
+import tomllib
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 import trigmech as tm
 from experiments import datasets
 from experiments.asked import Asked
-from experiments.cells import Call
+from experiments.cells import HERE, Call
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
 from experiments.declare import Experiment
@@ -17,24 +18,11 @@ from experiments.frames import SIGMAS, arranged, geometric, markdown, of_workloa
 from experiments.runs import BEST, release
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
-DEFAULT, SPLIT, FEW = "default", "three releases", "few functions"
-# Small enough for the L1 program, whose time grows fast with the number of functions.
-FEW_FUNCTIONS = 400
-VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
-    DEFAULT: ({}, "the mechanism as it is"),
-    "equal noise": ({"weighted": False}, "equal noise in all moments"),
-    SPLIT: ({}, "the budget spent on three releases of equal parts, as the thesis does, of which one measures the "
-                "default's moments"),
-    "no denoising": ({"denoise": False}, "noisy moments are fitted as they are"),
-    "no copula": ({"copula": False}, "rows start with independent columns"),
-    "fit: cloud": ({"fit": "cloud"}, "weights of minimum KL divergence on the cloud"),
-    FEW: ({"max_functions": FEW_FUNCTIONS}, f"at most {FEW_FUNCTIONS} moments; what to compare the next row with"),
-    "fit: atoms": ({"fit": "atoms", "max_functions": FEW_FUNCTIONS},
-                   f"the L1 program over the cube, at most {FEW_FUNCTIONS} moments"),
-    "no whole rows": ({"whole_row": False}, "no whole-row function is measured"),
-    "no pairs": ({"pair_degree": 0}, "no moments of pairs of columns"),
-    "256 points": ({"points": 256}, "256 points instead of as many as the table has rows"),
-}
+DEFAULT, SPLIT = "default", "three releases"
+# Of each variant the mechanism's options, and what pages say.
+with (HERE / "expected" / "ablations.toml").open("rb") as listed:
+    VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
+        each["variant"]: (each["options"], each["words"]) for each in tomllib.load(listed)["ablation"]}
 # Setting A only for tables of so many rows at most.
 MOST_ROWS: dict[str, int | None] = {"A": 10_000, "B": None}
 FACTS = {"seconds": "seconds, median", "distinct": "distinct points with weight, mean",

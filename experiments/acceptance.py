@@ -5,16 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, of_cells, worded
 from trigmech.distribution import Distribution
-
-Array = NDArray[np.float64]
 
 SIZES, EPSILONS = (1_000, 5_000), (0.1, 0.3, 1.0)
 TRUTH, RELEASE, INDEPENDENT = "the truth", "a release at ε = 1", "independent columns"
@@ -44,11 +40,6 @@ def acceptance_rate(kind: str, n: int, epsilon: float, repetition: int) -> dict[
     return {"rate": float(np.mean(found))}
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(acceptance_rate, kind, n, epsilon, r): {"release": kind, "n": n, "epsilon": epsilon}
-            for kind in KINDS for n in SIZES for epsilon in EPSILONS for r in range(asked.seeds)}
-
-
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     rate = pd.to_numeric(lines["rate"]).map("{:.3f}".format).replace("nan", "refused")
     wide = lines.assign(rate=rate).pivot(index="release", columns=["n", "epsilon"], values="rate")
@@ -60,5 +51,6 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 acceptance = Experiment(
     name="acceptance", what="how often acceptance tests accept what they should (two minutes; no data)", seeds=(1, 5),
-    cells=cells, lines=of_cells, page=page, formats={"epsilon": "g", "rate": ".3f"},
+    cells=lambda asked: calls_of(acceptance_rate, asked, release=KINDS, n=SIZES, epsilon=EPSILONS),
+    lines=of_cells, page=page, formats={"epsilon": "g", "rate": ".3f"},
     table=lambda lines: lines.groupby(["release", "n", "epsilon"], sort=False)["rate"].mean().reset_index())

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, worded
 
-Array = NDArray[np.float64]
 Table = dict[str, Any]
 # Values and their influence on each row (m, values), of a table with weights (m,) of sum 1.
 Found = tuple[Array, Array]
@@ -73,7 +71,8 @@ def _mean(values: Array, w: Array) -> Found:
     return np.array([mean]), (values - mean)[:, None]
 
 
-def _difference(values: Array, group: Array, w: Array) -> Found:
+def weighted_difference(values: Array, group: Array, w: Array) -> Found:
+    """Return the difference of the means in a group, 0 or 1 for each row, and outside it."""
     p = float(np.clip(w @ group, 1e-3, 1.0 - 1e-3))
     one, other = w @ (group * values) / p, w @ ((1.0 - group) * values) / (1.0 - p)
     return np.array([one - other]), (group / p * (values - one) - (1 - group) / (1 - p) * (values - other))[:, None]
@@ -128,8 +127,8 @@ def _parts(table: Table, w: Array) -> SimpleNamespace:
 
 STATISTICS: dict[str, Callable[[Any], list[Found]]] = {
     "means": lambda t: [_mean(t.y, t.w), _mean(t.x3, t.w)],
-    "differences of means": lambda t: [_difference(t.y, t.b, t.w), _difference(t.x2, t.g, t.w)],
-    "no effect: differences": lambda t: [_difference(t.y, t.z, t.w), _difference(t.g, t.z, t.w)],
+    "differences of means": lambda t: [weighted_difference(t.y, t.b, t.w), weighted_difference(t.x2, t.g, t.w)],
+    "no effect: differences": lambda t: [weighted_difference(t.y, t.z, t.w), weighted_difference(t.g, t.z, t.w)],
     "correlations": lambda t: [_correlation(t.x1, t.x2, t.w), _correlation(t.x3, t.y, t.w)],
     "linear regression": lambda t: [_linear(np.column_stack([np.ones(len(t.y)), t.x1, t.x2, t.b]), t.y, t.w)],
     "logistic regression": lambda t: [_logistic(np.column_stack([np.ones(len(t.y)), t.x1, t.x2]), t.b, t.w)],
@@ -179,12 +178,6 @@ def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dic
             "oracle": np.sqrt(sampling**2 + noise).tolist()}
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(intervals, kind, n, epsilon, delta, seed): {
-                "kind": kind, "rows": n, "epsilon": epsilon, "delta": delta}
-            for kind in KINDS for n, epsilon, delta in asked.size for seed in range(asked.seeds)}
-
-
 def of_methods(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a line for each method and value of a release."""
     _, names = truth(head["kind"])
@@ -215,5 +208,7 @@ def page(means: pd.DataFrame, asked: Asked) -> list[str]:
 
 answers = Experiment(
     name="answers", what="intervals for populations: how many hold the truth (half an hour)", seeds=(2, 4),
-    size=(SETTINGS[:1], SETTINGS), cells=cells, lines=of_methods, page=page, table=lambda lines: lines.groupby(
+    size=(SETTINGS[:1], SETTINGS),
+    cells=lambda asked: calls_of(intervals, asked, kind=KINDS, rows_epsilon_delta=asked.size),
+    lines=of_methods, page=page, table=lambda lines: lines.groupby(
         ["kind", "rows", "epsilon", "delta", "method", "statistic"], sort=False).mean().reset_index().round(6))

@@ -10,20 +10,19 @@ after the door and is left out.
 
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import product
+from functools import cache, partial
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
@@ -46,7 +45,6 @@ from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise, lattice_s
 from trigmech.thesis.calibration import Calibration, NoiseScales, noise_scales, published_rho
 from trigmech.thesis.release import release
 
-Array = NDArray[np.float64]
 Runs = tuple[Array, Array]
 Statistic = Callable[[int, np.random.Generator], float]
 
@@ -67,10 +65,12 @@ class Step(NamedTuple):
     output: Array
 
 
-class _Calls(ABC):
-    """The calls of a noise as one."""
+class Calls:
+    """A noise whose calls are one function of the law, the values and the scale."""
 
-    simulated = True
+    def __init__(self, call: Callable[[str, Array, float], Array], simulated: bool = True,
+                 loss: Callable[[str, float, float], float] = lambda *_: math.inf) -> None:
+        self.call, self.simulated, self.loss_of = call, simulated, loss
 
     def laplace(self, values: Array, scale: float) -> Array:
         return self.call("laplace", values, scale)
@@ -85,61 +85,40 @@ class _Calls(ABC):
         return self.call("exponential", values, scale)
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        return math.inf
-
-    @abstractmethod
-    def call(self, law: str, values: Array, scale: float) -> Array:
-        """Return values with noise."""
+        return self.loss_of(law, scale, sensitivity)
 
 
-class Same(_Calls):
-    """The same pattern in every call, of a size that may be 0."""
-
-    def __init__(self, offset: float) -> None:
-        self.offset = offset
-
-    def call(self, law: str, values: Array, scale: float) -> Array:
-        return values + self.offset * np.cos(2.0 * np.arange(values.size)).reshape(values.shape)
+def same(offset: float) -> Calls:
+    """Return the same pattern in every call, of a size that may be 0."""
+    return Calls(lambda _, values, scale: values + offset * np.cos(2.0 * np.arange(values.size)).reshape(values.shape))
 
 
-class Replay(_Calls):
-    """The outputs of another run, whatever the values."""
-
-    def __init__(self, outputs: Array) -> None:
-        self.outputs, self.at = outputs, 0
-
-    def call(self, law: str, values: Array, scale: float) -> Array:
-        self.at += values.size
-        return self.outputs[self.at - values.size : self.at].reshape(values.shape).copy()
+def replay(outputs: Array) -> Calls:
+    """Return the outputs of another run, whatever the values."""
+    rest = iter(outputs.tolist())
+    return Calls(lambda law, values, scale: np.array([*islice(rest, values.size)]).reshape(values.shape))
 
 
-class Scaled(_Calls):
-    """The planted fault of noise that is too small."""
-
-    def __init__(self, noise: Noise, factor: float) -> None:
-        self.noise, self.factor = noise, factor
-
-    def call(self, law: str, values: Array, scale: float) -> Array:
-        return cast(Array, getattr(self.noise, law)(values, self.factor * scale))
+def scaled(noise: Noise, factor: float) -> Calls:
+    """Return the planted fault of noise that is too small."""
+    return Calls(lambda law, values, scale: cast(Array, getattr(noise, law)(values, factor * scale)))
 
 
-class Listener(_Calls):
+class Listener(Calls):
     """What another noise draws, which it remembers."""
 
     def __init__(self, noise: Noise) -> None:
-        self.noise, self.simulated, self.steps = noise, noise.simulated, list[Step]()
+        super().__init__(self.hear, noise.simulated, noise.loss)
+        self.noise, self.steps = noise, list[Step]()
 
-    def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        return self.noise.loss(law, scale, sensitivity)
-
-    def call(self, law: str, values: Array, scale: float) -> Array:
+    def hear(self, law: str, values: Array, scale: float) -> Array:
+        """Return what the other noise draws; copies are kept, as the door goes on to calculate in the same array."""
         output = cast(Array, getattr(self.noise, law)(values, scale))
-        # Copies: the door goes on to calculate in the same array.
         self.steps.append(Step(law, values.flatten(), scale, output.flatten()))
         return output
 
 
-class Batches(_Calls):
+class Batches(Calls):
     """Another noise, called for many runs at once where its entries are independent (Laplace, Gaussian).
 
     Values that come a second time are noised as so many copies of them in one call, and handed out run by run: the same
@@ -147,17 +126,11 @@ class Batches(_Calls):
     """
 
     def __init__(self, noise: Noise, size: int = BATCH) -> None:
-        self.noise, self.size, self.simulated = noise, size, noise.simulated
-        self.rows: dict[Hashable, list[Array]] = {}
-        self.losses: dict[Hashable, float] = {}
+        super().__init__(self.hand_out, noise.simulated, cache(noise.loss))
+        self.noise, self.size, self.rows = noise, size, dict[Hashable, list[Array]]()
 
-    def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        key = (law, scale, sensitivity)
-        if key not in self.losses:
-            self.losses[key] = self.noise.loss(law, scale, sensitivity)
-        return self.losses[key]
-
-    def call(self, law: str, values: Array, scale: float) -> Array:
+    def hand_out(self, law: str, values: Array, scale: float) -> Array:
+        """Return values with noise."""
         draw, key = getattr(self.noise, law), (law, scale, values.tobytes())
         if law == "linf" or key not in self.rows:
             self.rows[key] = []
@@ -189,7 +162,7 @@ class Subject:
     def ledger(self) -> Ledger:
         """Return the ledger of one run."""
         ledger = Ledger(self.budget, enforced=self.calibration == "rigorous")
-        self.draw(self.inputs[0], Same(0.0), ledger)
+        self.draw(self.inputs[0], same(0.0), ledger)
         return ledger
 
     def heard(self, which: int, noise: Noise) -> list[Step]:
@@ -210,14 +183,14 @@ def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
     those that the door asks noise for when it is given the same outputs.
     """
     follows, ratio, first = adaptive(subject), np.zeros(count), np.empty(count)
-    others = [] if follows else subject.heard(1 - which, Same(0.0))
+    others = [] if follows else subject.heard(1 - which, same(0.0))
     for i in range(count):
         found = subject.heard(which, subject.spoil(noise) if subject.spoil else noise)
         outputs = np.concatenate([step.output for step in found])
         first[i] = outputs[0]
         if follows:
             # Also how many numbers are drawn may depend on what was drawn before.
-            others = subject.heard(1 - which, Replay(outputs))
+            others = subject.heard(1 - which, replay(outputs))
         for own, other in zip(found, others, strict=True):
             near, far = (_exponent(own.law, own.output - step.values, own.scale) for step in (own, other))
             ratio[i] += far - near
@@ -228,7 +201,7 @@ def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
 def adaptive(subject: Subject) -> bool:
     """Return whether the values that are noised depend on what was drawn before."""
     def values(which: int, offset: float) -> Array:
-        return np.concatenate([step.values for step in subject.heard(which, Same(offset))])
+        return np.concatenate([step.values for step in subject.heard(which, same(offset))])
 
     return any(not np.array_equal(values(which, 0.0), values(which, offset))
                for which in (0, 1) for offset in (-3.3, 0.7))
@@ -305,9 +278,9 @@ def worst(subject: Callable[[Array], Subject], n: int, d: int) -> Subject:
     """Return a subject at the two tables, of rows at a corner and one row that is replaced, that differ most."""
     def score(found: Subject) -> tuple[float, int]:
         loss, moving = 0.0, 0
-        ones = found.heard(0, Same(0.0))
+        ones = found.heard(0, same(0.0))
         outputs = np.concatenate([step.output for step in ones])
-        for one, two in zip(ones, found.heard(1, Replay(outputs)), strict=True):
+        for one, two in zip(ones, found.heard(1, replay(outputs)), strict=True):
             moved = np.abs(one.values - two.values) / one.scale
             pure = moved.max(initial=0.0) if one.law == "linf" else moved.sum()
             loss += float(pure if found.budget.delta == 0 else np.square(moved).sum())
@@ -496,15 +469,15 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
 }
 # For each fault the subject, what is said of it, and how it spoils the noise of a run.
 FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | None]] = {
-    "halved, laplace": (SUBJECTS["TrigI"], "noise halved", partial(Scaled, factor=0.5)),
-    "halved, gaussian": (SUBJECTS["TrigII"], "noise halved", partial(Scaled, factor=0.5)),
-    "halved, linf": (SUBJECTS["own, linf"], "noise halved", partial(Scaled, factor=0.5)),
+    "halved, laplace": (SUBJECTS["TrigI"], "noise halved", partial(scaled, factor=0.5)),
+    "halved, gaussian": (SUBJECTS["TrigII"], "noise halved", partial(scaled, factor=0.5)),
+    "halved, linf": (SUBJECTS["own, linf"], "noise halved", partial(scaled, factor=0.5)),
     "sensitivity": (lambda: thesis("TrigI", "rigorous", 2, 1, 2, alter=halved_sensitivity), "sensitivity halved", None),
     "seed": (SUBJECTS["TrigI"], "constant seed", lambda _: SimulatedNoise(np.random.default_rng(SEED))),
-    "sqrt 2, laplace": (SUBJECTS["TrigI"], "scale / √2", partial(Scaled, factor=0.5**0.5)),
-    "sqrt 2, linf": (SUBJECTS["own, linf"], "scale / √2", partial(Scaled, factor=0.5**0.5)),
-    "tables, gaussian": (SUBJECTS["tables, both rounds, gaussian"], "noise quartered", partial(Scaled, factor=0.25)),
-    "tables, linf": (SUBJECTS["tables, both rounds, linf"], "noise quartered", partial(Scaled, factor=0.25)),
+    "sqrt 2, laplace": (SUBJECTS["TrigI"], "scale / √2", partial(scaled, factor=0.5**0.5)),
+    "sqrt 2, linf": (SUBJECTS["own, linf"], "scale / √2", partial(scaled, factor=0.5**0.5)),
+    "tables, gaussian": (SUBJECTS["tables, both rounds, gaussian"], "noise quartered", partial(scaled, factor=0.25)),
+    "tables, linf": (SUBJECTS["tables, both rounds, linf"], "noise quartered", partial(scaled, factor=0.25)),
     **{f"noisy mean, n = {n}": (
         partial(thesis, "ImprovedTrigI", "published", n, 1, 1, 1, 1, local_sensitivity(n, share)),
         "variance noised by its movement at the noisy mean", None) for n, share in ((5, 0.2), (20, 0.1))},

@@ -28,14 +28,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
+from scipy.special import ndtri
 
 import trigmech as tm
+from experiments import Array
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments, Workload
-
-Array = NDArray[np.float64]
 
 BINS = (4, 8, 16, 32)
 # Weights of x^2 beside x that cost nothing: see above.
@@ -108,7 +107,7 @@ def answers(workload: Workload, distribution: Product | tm.Distribution) -> Arra
 
 def uniform(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
     """Return the uniform distribution on the cube, which looks at nothing but the number of columns."""
-    return Baseline(from_shares(np.full((X.shape[1], BINS[0]), 1.0 / BINS[0])), _ledger(budget))
+    return Baseline(from_shares(np.full((X.shape[1], BINS[0]), 1.0 / BINS[0])), tm.Ledger(budget, simulated=True))
 
 
 def histograms(X: Array, budget: tm.Budget, rng: np.random.Generator, bins: int = 8) -> Baseline:
@@ -117,7 +116,7 @@ def histograms(X: Array, budget: tm.Budget, rng: np.random.Generator, bins: int 
     Privacy: 2 d / n in L1, sqrt(2 d) / n in L2; see the module's docstring.
     """
     n, d = X.shape
-    ledger = _ledger(budget)
+    ledger = tm.Ledger(budget, simulated=True)
     shares = _noisy(shares_of(X, bins), 2.0 * d / n, math.sqrt(2.0 * d) / n, 1.0, "histograms", ledger, rng)
     shares = np.maximum(shares, 0.0)
     # Where noise has left nothing, the column is uniform.
@@ -131,10 +130,8 @@ def diagonal(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
     Values outside [-1, 1] are clipped to its ends. Privacy: 2 d / n in L1 with c = 1/2, 2 sqrt(d) / n in L2 with c =
     1.6; see the module's docstring.
     """
-    from scipy.special import ndtri
-
     n, d = X.shape
-    ledger = _ledger(budget)
+    ledger = tm.Ledger(budget, simulated=True)
     weight = SQUARE_GAUSSIAN if budget.delta > 0 else SQUARE_LAPLACE
     exact = np.stack([X.mean(axis=0), weight * np.einsum("ni,ni->i", X, X) / n])
     first, second = _noisy(exact, 2.0 * d / n, 2.0 * math.sqrt(d) / n, 1.0, "means", ledger, rng)
@@ -153,7 +150,7 @@ def gaussian(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
     module's docstring.
     """
     n, d = X.shape
-    ledger = _ledger(budget)
+    ledger = tm.Ledger(budget, simulated=True)
     mean = _noisy(X.mean(axis=0), 2.0 * d / n, 2.0 * math.sqrt(d) / n, 0.5, "mean", ledger, rng)
     upper = np.triu_indices(d)
     moving = _noisy((X.T @ X / n)[upper], (2.0 * (d**2 // 4) + d) / n, d / n, 0.5, "second moments", ledger, rng)
@@ -184,10 +181,6 @@ def from_shares(shares: Array) -> Product:
     centers = (2.0 * np.arange(bins) + 1.0) / bins - 1.0
     line = np.clip((centers[:, None] + nodes / bins).ravel(), -1.0, 1.0)
     return Product(np.tile(line, (d, 1)), (shares[:, :, None] * (weights / 2.0)).reshape(d, -1))
-
-
-def _ledger(budget: tm.Budget) -> tm.Ledger:
-    return tm.Ledger(budget, simulated=True)
 
 
 def _noisy(exact: Array, l1: float, l2: float, share: float, purpose: str, ledger: tm.Ledger,

@@ -10,10 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from experiments.audit import Bound, Statistic, lower_bound
+from experiments import Array
+from experiments.audit import Bound, Statistic, false_alarm, lower_bound
 from experiments.companions import jtree, selection, tutorial
 from experiments.companions import marginal_models as models
-from experiments.companions.discrete import Array, Codes
+from experiments.errata import Figure, figure
+from experiments.protocols.coding import Codes
 
 RUNS, SEED = 20_000, 2018
 # By how much a planted fault makes noise too small.
@@ -124,3 +126,17 @@ def propose_test_release(claimed: float = 1.0) -> Claim:
 
 CLAIMS = {claim.__name__: claim for claim in (privhd_filter, jtree_filter, report_noisy_max, sample_and_aggregate,
                                               propose_test_release)}
+
+
+def figures(name: str) -> list[Figure]:
+    """Return the lower bounds of a claim, as printed and corrected, for `python -m experiments.errata`."""
+    claim = CLAIMS[name]()
+    bounds = {which: claim.bound(which, RUNS, SEED) for which in ("published", "corrected", "planted")}
+    return [figure(
+        f"{claim.name}: lower bounds of epsilon by {RUNS} runs, with 99.9 % confidence",
+        "as; claimed; at least; share; other share; probability of a false alarm",
+        [(which, claim.claimed, each.epsilon, each.share, each.other,
+          false_alarm(each.other, RUNS // 2, claim.claimed, 0.0)) for which, each in bounds.items()])]
+
+
+ENTRIES = {name: partial(figures, name) for name in CLAIMS}

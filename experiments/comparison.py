@@ -3,8 +3,9 @@
 import math
 from collections.abc import Container, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,44 +48,28 @@ Row = tuple[str, str, str]  # data set, setting, row
 Rows = dict[Row, dict[tuple[str, str], float]]  # by what and sigma
 
 
-class Method(NamedTuple):
-    """What is run: a row of the tables, of which histograms of several numbers of bins make one."""
-
-    row: str
-    mechanism: str
-    options: tuple[tuple[str, Any], ...]
-    repetitions: int
-
-    @property
-    def name(self) -> str:
-        """As in the CSV files."""
-        return " ".join([self.row, *(f"{value} {key}" for key, value in self.options)])
-
-
-def methods(setting: str, quick: bool) -> list[Method]:
-    """Return what is run in a setting, with the number of repetitions of each."""
+def methods(setting: str, quick: bool) -> list[tuple[str, dict[str, int], int]]:
+    """Return what is run in a setting, its options, and the number of repetitions of each."""
     most = 3 if quick else 10
     # The uniform distribution has no noise, so no repetition.
-    return [*(Method(name, name, (), most) for name in (BEST, DEFAULT, SETTINGS[setting][3])),
-            Method("uniform", "uniform", (), 1), Method("Gaussian", "Gaussian", (), most),
-            Method("diagonal", "diagonal", (), most),
-            *(Method(HISTOGRAMS, HISTOGRAMS, (("bins", bins),), most) for bins in baselines.BINS)]
+    return [*((name, {}, most) for name in (BEST, DEFAULT, SETTINGS[setting][3])), ("uniform", {}, 1),
+            ("Gaussian", {}, most), ("diagonal", {}, most),
+            *((HISTOGRAMS, {"bins": bins}, most) for bins in baselines.BINS)]
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
     """Return the calls, which are the same for the three workloads; with `asked.ours` those of this package alone."""
-    found = {}
-    for name in asked.names:
-        for setting, (epsilon, delta, *_) in SETTINGS.items():
-            for method in methods(setting, asked.quick):
-                if asked.ours and not again(asked, (name, setting, method.row)):
-                    continue
-                # CSN's distributions have 50,000 points: to answer 10^4 queries from them takes a minute.
-                most = 5 if method.mechanism in (BEST, DEFAULT) and name == "CSN" else method.repetitions
-                for r in range(min(most, method.repetitions)):
-                    found[release(name, method.mechanism, dict(method.options), epsilon=epsilon, delta=delta,
-                                  repetition=r, n_queries=asked.size)] = {
-                        "dataset": name, "setting": setting, "row": method.row, "method": method.name}
+    found = dict[Call, dict[str, Any]]()
+    for name, (setting, (epsilon, delta, *_)) in product(asked.names, SETTINGS.items()):
+        for row, options, repetitions in methods(setting, asked.quick):
+            if asked.ours and not again(asked, (name, setting, row)):
+                continue
+            # CSN's distributions have 50,000 points: to answer 10^4 queries from them takes a minute.
+            most = min(5, repetitions) if row in (BEST, DEFAULT) and name == "CSN" else repetitions
+            head = {"dataset": name, "setting": setting, "row": row,
+                    "method": " ".join([row, *(f"{value} {key}" for key, value in options.items())])}
+            found |= {release(name, row, options, epsilon=epsilon, delta=delta, repetition=r,
+                              n_queries=asked.size): head for r in range(most)}
     return found
 
 

@@ -15,9 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.cells import Call
+from experiments.declare import Experiment, calls_of
 from experiments.frames import (
     arranged,
     geometric,
@@ -35,8 +36,6 @@ from trigmech.evaluation import statistics
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.workload import Workload
 
-Array = NDArray[np.float64]
-
 LEVEL, SEED = 0.95, 2014
 
 # Smooth queries
@@ -50,14 +49,14 @@ SMALLEST_ERROR = 1e-12
 TOLD = {"within": "mean", "worst": "mean", "ratio": "median", "excess": "mean", "unmeasured": "mean"}
 
 
-def smooth_bars(dataset: str, epsilon: float, delta: float, repetition: int, n_queries: int = 500) -> dict[str, Any]:
+def smooth_bars(dataset: str, setting: str, repetition: int, n_queries: int = 500) -> dict[str, Any]:
     """Return, of one release, what :func:`held_by_width` says of its error bars, for each of "w1", "w2" and "w3".
 
     The repetition is also the seed of the run, with the data set's name; `n_queries` are of W1.
     """
     X, exact, found = cube(dataset), answers(dataset, n_queries, n_pairs=PAIR_QUERIES), {}
     rng = np.random.default_rng([repetition, *dataset.encode()])
-    synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(epsilon, delta), tm.MomentMechanism(), rng)
+    synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(*BUDGETS[setting]), tm.MomentMechanism(), rng)
     points, basis = synthesis.distribution.points, synthesis.release.basis
     # The points of the default mechanism have equal weights.
     missed = basis.means(points) - basis.means(X)
@@ -88,11 +87,6 @@ def held_by_width(errors: Array, measured: Array, bars: PredictedError) -> dict[
             "ratio": np.median(bars.bound / np.maximum(size, SMALLEST_ERROR), axis=0).tolist(),
             "excess": np.sqrt(np.square(errors).sum(axis=0) / np.square(bars.deviation).sum(axis=0)).tolist(),
             "unmeasured": (rest / np.maximum(rest + np.square(measured).sum(axis=0), SMALLEST_ERROR**2)).tolist()}
-
-
-def smooth_cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(smooth_bars, name, epsilon, delta, r, asked.size): {"dataset": name, "setting": setting}
-            for name in asked.names for setting, (epsilon, delta) in BUDGETS.items() for r in range(asked.seeds)}
 
 
 def smooth_table(lines: pd.DataFrame) -> pd.DataFrame:
@@ -242,9 +236,8 @@ def made_table(rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame, tm.Sc
 def table_cells(asked: Asked) -> dict[Call, dict[str, Any]]:
     """Return the calls; made tables are always among the data sets, and differ in each of so many releases."""
     sources = {each.source for each in asked.inputs}
-    return {call(table_bars, name, epsilon, repetition): {"dataset": name, "epsilon": epsilon}
-            for name in (*MADE, *(name for name in REAL if name.split()[0] in sources)) for epsilon in asked.epsilons
-            for repetition in range(asked.seeds)}
+    names = [*MADE, *(name for name in REAL if name.split()[0] in sources)]
+    return calls_of(table_bars, asked, dataset=names, epsilon=asked.epsilons)
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
@@ -299,7 +292,8 @@ def check(results: Path) -> list[str]:
 
 coverage = Experiment(
     name="coverage", what="error bars against the truth (half an hour)", numbers=True, seeds=(2, 5), size=(100, 500),
-    cells=smooth_cells, lines=of_workloads, table=smooth_table, page=smooth_page, check=check,
+    cells=lambda asked: calls_of(smooth_bars, asked, asked.size, dataset=asked.names, setting=BUDGETS),
+    lines=of_workloads, table=smooth_table, page=smooth_page, check=check,
     formats=dict.fromkeys(TOLD, ".6g") | {"within_error": ".2g"})
 coverage_tables = Experiment(
     name="coverage_tables", what="error bars of columns and tables against the truth (half an hour; a part needs no "

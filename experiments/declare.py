@@ -10,6 +10,7 @@ again from committed results. `check` says what these break of the project's pro
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,16 +43,28 @@ def at_hand(inputs: Iterable[T], load: Callable[[T], Any]) -> tuple[T, ...]:
     return tuple(found)
 
 
-def of_samples(function: Callable[..., dict[str, Any]], free: Iterable[str], methods: Iterable[str],
-               asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls of a function of a sample's source and rows, a method, an epsilon and a seed.
+def calls_of(function: Callable[..., dict[str, Any]], asked: Asked, /, *more: Any,
+             **axes: Iterable[Any]) -> dict[Call, dict[str, Any]]:
+    """Return the calls of a function for all combinations of values of its first arguments, by their names, each with
+    every seed, which comes next, and `more` after it; lines have the values.
 
-    Every method for every sample, budget and seed; those that need no budget, `free`, once, at epsilon 0.
+    A sample stands for its source and its number of rows, and in lines for its name. Values of a name such as
+    `method_epsilon` are tuples, of as many arguments.
     """
-    every = [(method, 0.0) for method in free] + [(method, epsilon) for method in methods for epsilon in asked.epsilons]
-    return {call(function, each.source, each.rows, method, epsilon, seed): {
-                "table": each.name, "method": method, "epsilon": epsilon}
-            for each in asked.inputs for seed in range(asked.seeds) for method, epsilon in every}
+    found = dict[Call, dict[str, Any]]()
+    for values in product(*axes.values()):
+        arguments, head = list[Any](), dict[str, Any]()
+        for names, value in zip(axes, values, strict=True):
+            every = value if isinstance(value, tuple) else (value,)
+            arguments += [value.source, value.rows] if isinstance(value, Sample) else every
+            head |= {names: value.name} if isinstance(value, Sample) else zip(names.split("_"), every, strict=True)
+        found |= {call(function, *arguments, seed, *more): head for seed in range(asked.seeds)}
+    return found
+
+
+def with_budgets(free: Iterable[str], methods: Iterable[str], asked: Asked) -> list[tuple[str, float]]:
+    """Return every method with every epsilon, after those that need no budget, at epsilon 0."""
+    return [*((method, 0.0) for method in free), *product(methods, asked.epsilons)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,19 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, of_kinds, sections, worded
 from experiments.protocols.data import load
 from trigmech.answering import Answers
 from trigmech.evaluation import statistics
 from trigmech.planning.shares import Shares
-
-Array = NDArray[np.float64]
 
 SEED = 2014
 # Delta of each table.
@@ -40,7 +37,7 @@ PAIRS, TRIPLES, CELLS, QUERIES = 30, 30, {1: 16, 2: 8, 3: 4}, 200
 MEAN_SIZE = np.sqrt(2.0 / np.pi)
 
 
-def design_errors(dataset: str, design: str, epsilon: float, repetition: int) -> dict[str, Any]:
+def design_errors(dataset: str, epsilon: float, design: str, repetition: int) -> dict[str, Any]:
     """Return, of one release by a design, the "predicted" and the "measured" error of each kind of statistic.
 
     Of tables of one, two and three columns it is the mean total variation; of kernels of pairs of numbers the mean size
@@ -76,13 +73,6 @@ def deviation_of(answers: Answers) -> Array:
     return answers.error.deviation
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(design_errors, each.source, design, epsilon, repetition): {
-                "dataset": each.source, "epsilon": epsilon, "design": design}
-            for each in asked.inputs for epsilon in asked.epsilons for design in DESIGNS
-            for repetition in range(asked.seeds)}
-
-
 def table(lines: pd.DataFrame) -> pd.DataFrame:
     found = lines.groupby(["dataset", "epsilon", "design", "kind"], sort=False)[["predicted", "measured"]].mean()
     return found.reset_index().sort_values(["dataset", "epsilon", "kind"], kind="stable")
@@ -106,6 +96,8 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 designs = Experiment(
     name="designs", what="where a table's budget should go: predicted beside measured errors (an hour)",
-    inputs=list(TABLES), quick=["synmeter_wine"], seeds=(1, 2), epsilons=((1.0,), (1.0, 10.0)), cells=cells,
+    inputs=list(TABLES), quick=["synmeter_wine"], seeds=(1, 2), epsilons=((1.0,), (1.0, 10.0)),
+    cells=lambda asked: calls_of(design_errors, asked, dataset=[each.source for each in asked.inputs],
+                                 epsilon=asked.epsilons, design=DESIGNS),
     lines=of_kinds, table=table, page=page,
     formats={"epsilon": "g", "predicted": ".4g", "measured": ".4g"})

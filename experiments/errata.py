@@ -12,19 +12,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
+from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.sensitivity import l1_diameter
 from trigmech.thesis.calibration import covariance_sensitivity, published_rho
-from trigmech.thesis.ellipsoid import Draw, Ellipsoid
-
-Array = NDArray[np.float64]
 
 # n and d of table 3.1.
 SIZES = {"CRM": (1993, 101), "CSN": (100_000, 8), "CTG": (2126, 28), "PAM": (19_870, 28), "PKS": (5875, 19),
@@ -257,33 +255,7 @@ def algorithm_5() -> list[Figure]:
                     for delta in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)))]
 
 
-# Accuracy and cost of algorithm 4
-
-
-def approximation_error(degree: int, width: float = 1e-4) -> float:
-    """Return the least error of a polynomial of this degree on [-1, 1] for sqrt(x^2 + width^2): one bounded derivative.
-
-    A linear program on Chebyshev nodes; only even degrees matter.
-    """
-    x = np.cos(np.linspace(0.0, np.pi / 2, 40 * degree))
-    T = np.cos(np.outer(np.arccos(x), np.arange(0, degree + 1, 2)))
-    value, one = np.hypot(x, width), np.ones((len(x), 1))
-    result: Any = optimize.linprog(np.append(np.zeros(T.shape[1]), 1.0), A_ub=np.block([[T, -one], [-T, -one]]),
-                              b_ub=np.concatenate([value, -value]), bounds=[(None, None)] * (T.shape[1] + 1))
-    return float(result.x[-1])
-
-
-def theorem_2_4() -> list[Figure]:
-    """Accuracy: the rate of approximation, and large epsilon."""
-    n, d, K = 10_000, 1, 2
-    least = 1.0 / line_1(n, d, K)[1]
-    return [figure("K = 1: least error for |x|, smoothed; t^-(K+1) would make the last column bounded",
-                   "t; error; t error; t^2 error",
-                   ((degree, error := approximation_error(degree), error * degree, error * degree**2)
-                    for degree in (4, 8, 16, 32))),
-            figure("f(x) = x, all rows at 1, d = 1, K = 2, n = 10^4: no point of A is nearer than 1/N",
-                   "epsilon; error at least; over n^(-K/(2d+K)) / epsilon",
-                   ((epsilon, least, least / (n ** (-K / (2 * d + K)) / epsilon)) for epsilon in (1.0, 1e2, 1e4)))]
+# The cost of algorithm 4
 
 
 def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
@@ -308,27 +280,6 @@ def covariance(rows: Array) -> Array:
     """Return A of lemma 2.7."""
     centred = rows - rows.mean(axis=0)
     return np.asarray(centred.T @ centred / len(rows))
-
-
-def lemma_2_7() -> list[Figure]:
-    """Movement of the covariance over (2.10), and over the bound that holds for all tables."""
-    rng = np.random.default_rng(27)
-    rows = []
-    for n, d in ((2, 1), (2, 5), (5, 3), (50, 3), (1000, 4)):
-        worst, over_all = 0.0, 0.0
-        for trial in range(200):
-            # The common rows sit at one place on the ray from the centre to y's corner, the worst there is.
-            place = np.ones(d) * (rng.random() if trial else 1.0)
-            table = np.vstack([np.tile(place, (n - 1, 1)), -np.ones(d)])
-            other = table.copy()
-            other[-1] = place
-            moved = float(np.linalg.norm(covariance(table) - covariance(other), 2))
-            for one in (table, other):
-                worst = max(worst, moved / published_rho(d, n, float(np.linalg.norm(one.mean(axis=0)))))
-            over_all = max(over_all, moved / covariance_sensitivity(d, n))
-        rows.append((n, d, worst, over_all, covariance_sensitivity(d, n) / published_rho(d, n, 0.0)))
-    return [figure("Largest movement found, over (2.10) and over 4d(n-1)/n^2; and that bound over (2.10) at mean 0",
-                   "n; d; over (2.10); over the bound; bound / (2.10) at 0", rows)]
 
 
 def iteration_variance(n: int, norm: Array, epsilon: float, delta: float) -> Array:
@@ -379,14 +330,6 @@ def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
     """Return the epsilon that is proved of algorithm 7, over the stated one, whatever the noisy mean and L are."""
     moved = math.sqrt(d * k * min(k, 2)) * covariance_sensitivity(d, n)
     return moved / (10 * math.sqrt(d) * k * published_rho(d, n, 0.0))
-
-
-def algorithm_7() -> list[Figure]:
-    """What algorithm 7 costs at most, over what it may."""
-    return [figure("Epsilon proved over epsilon stated (d = 30), and noise over what a true bound would need",
-                   "k; n = 569; n = 10^6; noise",
-                   ((k, pure_iteration_epsilon(30, 569, k), pure_iteration_epsilon(30, 10**6, k),
-                     10 * math.sqrt(k / min(k, 2))) for k in (1, 2, 5, 10, 30)))]
 
 
 def subspace_angle(U: Array, X: Array) -> float:
@@ -468,19 +411,6 @@ def theorem_2_12() -> list[Figure]:
                    "lambda_1 / (sigma sqrt(d)); others / lambda_1; |w_1|; x_1 . w_1", kinds),
             figure("Algorithm 10 at (1, 1e-3), k = 2, L = 10, means of size 0.5: noise alone; the trace is at most d",
                    "data; n; d; |w_s|; semi-axis, kappa = 3", sets)]
-
-
-def ball_variances(k: int, how: Draw, size: int = 20_000) -> Array:
-    """Return the coordinates' second moments of points of the unit ball of R^k, times k + 2: 1 each if uniform."""
-    points = Ellipsoid(np.zeros(k), np.eye(k), np.ones(k)).draw(size, np.random.default_rng([8, k]), how)
-    return np.asarray((points**2).mean(axis=0) * (k + 2))
-
-
-def algorithm_8() -> list[Figure]:
-    """How algorithm 8 spreads its points."""
-    return [figure("Second moments of the coordinates, times k + 2", "k; draw; 1 each if uniform in volume",
-                   ((k, draw, " ".join(f"{x:.2f}" for x in ball_variances(k, draw)))
-                    for k in (2, 3, 5, 10) for draw in get_args(Draw)))]
 
 
 # The improved mechanisms
@@ -582,26 +512,18 @@ def algorithm_10() -> list[Figure]:
                     for epsilon in (20.0, 40.0, 45.0, 50.0)))]
 
 
-def theorem_2_13() -> list[Figure]:
-    """What the proof adds up for algorithm 10, and each step by itself."""
-    means = exact_delta(1 / 3, parts_10(1000, 101, 102, 1, 1.0, 1e-3)[0][:1])
-    return [figure("Algorithm 10 at (1, 1e-3): the proof's deltas add up to 1.5 delta; the means' step by itself",
-                   "step; states; delta at epsilon/3, at least; at most",
-                   [("means, R = 102, each moving by 2/n", "1/3, delta", *means)])]
-
-
 ENTRIES: dict[str, Callable[[], list[Figure]]] = {
     entry.__name__: entry for entry in (
-        definition_4, example_1_3, proposition_1_12, algorithm_4, algorithm_5, theorem_2_4, table_2_1, lemma_2_7,
-        algorithm_6, algorithm_7, theorem_2_11, theorem_2_12, algorithm_8, algorithm_9, algorithm_10, theorem_2_13)}
+        definition_4, example_1_3, proposition_1_12, algorithm_4, algorithm_5, table_2_1, algorithm_6, theorem_2_11,
+        theorem_2_12, algorithm_9, algorithm_10)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures that are named, or all."""
     # They draw their figures with the table above, so they can be imported only now.
-    from experiments.companions import errata as companions
+    from experiments import claims
 
-    entries = ENTRIES | companions.ENTRIES
+    entries = ENTRIES | claims.ENTRIES
     parser = argparse.ArgumentParser(prog="python -m experiments.errata", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(entries))
     names = parser.parse_args(arguments).names

@@ -14,6 +14,7 @@ runs of each kind are.
 import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Callable, Container
 from functools import cache
 from pathlib import Path
@@ -21,13 +22,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import trigmech as tm
+from experiments import Array
 from trigmech._files import write_whole
 
-Array = NDArray[np.float64]
 # For each kind of run: for each run its numbers.
 Fingerprint = list[list[list[float]]]
 
@@ -41,23 +41,10 @@ SMOOTH, PURE_SMOOTH, MINIMAX = "MomentMechanism", "MomentMechanism (pure)", "min
 THESIS, PURE_THESIS = "the thesis's", "the thesis's (pure)"
 OWN = (DEFAULT, PURE_DEFAULT, EQUAL, SMOOTH, PURE_SMOOTH, MINIMAX, THESIS, PURE_THESIS)
 
-BOARD = (DEFAULT, EQUAL, SMOOTH)
 BOTH = (SMOOTH, PURE_SMOOTH)
 # Which mechanisms each file of results shows; a file that is not named shows none.
-SHOWN: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("nist", "aim", "synmeter", "adult", "smooth"), BOARD),
-    **dict.fromkeys(("w1", "w2", "w3"), (DEFAULT, PURE_DEFAULT, *BOTH, THESIS, PURE_THESIS)),
-    **dict.fromkeys(("table_3_2", "figure_3_1", "search_table_3_2"), (PURE_THESIS,)),
-    **dict.fromkeys(("table_3_3", "figure_3_2", "search_table_3_3"), (THESIS,)),
-    **dict.fromkeys(("curves", "ablations", "coverage"), BOTH),
-    **dict.fromkeys(("coverage_tables", "consistent"), (DEFAULT, PURE_DEFAULT)),
-    "lights": (DEFAULT,),
-    "small": (DEFAULT, SMOOTH),
-    "targets": (DEFAULT, SMOOTH), "large": (DEFAULT,), "further": (DEFAULT,),
-    "answers": (DEFAULT, PURE_DEFAULT),
-    "search": (THESIS, PURE_THESIS), "designs": (DEFAULT, SMOOTH), "parties": (DEFAULT, SMOOTH),
-    "rates": (MINIMAX, *BOTH, THESIS, PURE_THESIS), "net": (PURE_SMOOTH, PURE_THESIS), "marginals": (PURE_DEFAULT,),
-}
+with (Path(__file__).parent / "expected" / "shown.toml").open("rb") as listed:
+    SHOWN: dict[str, tuple[str, ...]] = {stem: tuple(names) for stem, names in tomllib.load(listed).items()}
 # These pages mark rows.
 BY_ROWS = ("nist", "aim", "synmeter", "adult", "smooth", "w1", "w2", "w3", "table_3_2", "table_3_3")
 START, END = "**Older code.** What follows is not known to be what the code gives now: ", ".\n\n"

@@ -13,6 +13,7 @@ from experiments.asked import Asked
 from experiments.cells import Call
 from experiments.runs import PAIR_WIDTHS, WIDTHS
 
+Rows = list[dict[str, Any]]
 # The workloads' widths, as texts; W3 has no widths.
 SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}" for width in PAIR_WIDTHS),
           "w3": ("",)}
@@ -135,6 +136,21 @@ def crossed(rows: Sequence[Mapping[str, Any]], across: str, value: str, title: s
     return grid(["method", *map(title.format, places)],
                 [*((name, *(at.get((name, place), "refused") for place in places))
                    for name in dict.fromkeys(row["method"] for row in rows)), *more])
+
+
+def summary(records: Rows, mean: str) -> Rows:
+    """Return the mean of each "value" over records that are otherwise equal, its standard error and their number."""
+    keys = [name for name in dict.fromkeys(name for record in records for name in record) if name != "value"]
+    found = means(pd.DataFrame(records), keys, **{mean: "mean"}, standard_error="sem", runs="size")
+    return found.fillna({"standard_error": 0.0}).to_dict("records")
+
+
+def published(name: str, asked: Asked, rows: Rows, **parts: Any) -> Path:
+    """Write results/NAME.csv, with six digits, and NAME.md of pages/NAME.md and its `parts`; return this one."""
+    stem = asked.stem(name)
+    machinery.write_csv(stem, pd.DataFrame([{key: f"{value:.6g}" if isinstance(value, float) else value
+                                             for key, value in row.items()} for row in rows], dtype=object))
+    return machinery.write_markdown(stem, worded(name, simulated=worded("simulated"), **parts))
 
 
 def shown(value: float) -> str:

@@ -1,14 +1,12 @@
 """Samples of many more rows than were fitted: whether they differ from each other, and whether their tables hold."""
 
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, means, worded
 from experiments.protocols.data import Sample
 from experiments.small import SAMPLES, WITHOUT_DATA, scores
@@ -19,7 +17,7 @@ REAL, FITTED, FURTHER = "real rows", "fitted rows", "further rows"
 MEASURES = {"pairs": "total variation of pairs", "ranks": "error of rank correlations"}
 
 
-def errors_of(source: str, rows: int, many: int, seed: int) -> dict[str, float]:
+def errors_of(source: str, rows: int, seed: int, many: int) -> dict[str, float]:
     """Return the errors of the fitted rows of a release and of many, and how many of these and the real rows differ."""
     table, schema = Sample(source, rows).load(seed)
     made = tm.synthesize(table, schema, tm.Budget(EPSILON, DELTA), rng=np.random.default_rng(seed))
@@ -38,11 +36,6 @@ def errors_of(source: str, rows: int, many: int, seed: int) -> dict[str, float]:
     return found
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(errors_of, each.source, each.rows, asked.size, seed): {"table": each.name}
-            for each in asked.inputs for seed in range(asked.seeds)}
-
-
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     heads = {f"{measure}, {name}": (f"{said}, {name}", form) for measure, said, names, form in (
         *((measure, said, (FITTED, FURTHER), ".4f") for measure, said in MEASURES.items()),
@@ -58,5 +51,6 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 further = Experiment(
     name="further", what="samples of many more rows than were fitted (ten minutes; a part needs no data)",
-    inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 3), size=(20_000, 1_000_000), cells=cells, page=page,
+    inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 3), size=(20_000, 1_000_000), page=page,
+    cells=lambda asked: calls_of(errors_of, asked, asked.size, table=asked.inputs),
     formats={"value": ".6g"}, table=lambda lines: means(lines, ["table", "measure"]))

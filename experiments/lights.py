@@ -7,8 +7,7 @@ import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, means, sections, worded
 from experiments.small import WITHOUT_DATA, Sample
 from trigmech.evaluation.forecast import BARS, MARGINS, Forecast, forecast
@@ -73,11 +72,6 @@ def whole_figures(expected: Forecast, truth: Judgement, schema: tm.Schema, real:
     return found
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    return {call(lights_of, each.source, each.rows, epsilon, seed): {"table": each.name, "epsilon": epsilon}
-            for each in asked.inputs for epsilon in asked.epsilons for seed in range(asked.seeds)}
-
-
 def page(counts: pd.DataFrame, asked: Asked) -> list[str]:
     keys = list(dict.fromkeys(zip(counts["table"], counts["epsilon"], strict=True)))
     tables = {}
@@ -126,6 +120,7 @@ def _line(kind: str, held: "pd.Series[float]") -> list[str]:
 
 lights = Experiment(
     name="lights", what="lights that are expected beside those that the table gives (half an hour; needs data)",
-    inputs=SAMPLES, quick=WITHOUT_DATA, epsilons=(EPSILONS, EPSILONS), cells=cells, page=page,
+    inputs=SAMPLES, quick=WITHOUT_DATA, epsilons=(EPSILONS, EPSILONS), page=page,
+    cells=lambda asked: calls_of(lights_of, asked, table=asked.inputs, epsilon=asked.epsilons),
     table=lambda lines: means(lines, ["table", "epsilon", "measure"], value="sum", cells="count"),
     formats={"value": ".6g"})

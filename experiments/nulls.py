@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
+from experiments.answers import weighted_difference
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
-from experiments.frames import markdown
-
-Array = NDArray[np.float64]
+from experiments.declare import Experiment, calls_of
+from experiments.frames import markdown, means, worded
 
 ALPHA, TABLES = 0.05, 20
 # Rows, epsilon and delta.
@@ -99,57 +97,32 @@ def _weighted(rows: tm.WeightedTable, number: str, group: str) -> float:
     """Return the p-value of a difference of means of weighted rows."""
     from scipy.special import ndtr
 
-    w, values = rows.weights, np.asarray(rows.columns[number], dtype=float)
     first = (np.asarray(rows.columns[group]) == _first(group)).astype(float)
-    share = float(np.clip(w @ first, 1e-3, 1.0 - 1e-3))
-    one, other = w @ (first * values) / share, w @ ((1.0 - first) * values) / (1.0 - share)
-    influence = first / share * (values - one) - (1.0 - first) / (1.0 - share) * (values - other)
-    found = rows.interval([one - other], influence[:, None])
+    found = rows.interval(*weighted_difference(np.asarray(rows.columns[number], dtype=float), first, rows.weights))
     return float(2.0 * ndtr(-abs(found.value[0]) / found.deviation[0]))
-
-
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls; quick: the first setting."""
-    return {call(alarms, n=n, epsilon=epsilon, delta=delta, seed=seed): {"rows": n, "epsilon": epsilon, "delta": delta}
-            for seed in range(asked.seeds) for n, epsilon, delta in SETTINGS[:asked.size]}
 
 
 def of_tests(head: dict[str, Any], result: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Return a line for each test."""
-    return [{**head, "test": name, "p": p} for name, values in result.items() for p in values]
-
-
-def rates(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the rate of alarms of each setting and test, and of how many tests it is."""
-    alarm = lines.assign(rate=(lines["p"] < ALPHA).astype(float), tests=1)
-    by = alarm.groupby(["rows", "epsilon", "delta", "test"], sort=False)
-    return pd.DataFrame({"rate": by["rate"].mean(), "tests": by["tests"].sum()}).reset_index().round(6)
+    return [{**head, "test": name, "value": float(p < ALPHA)} for name, values in result.items() for p in values]
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the Markdown: rates of false alarms by setting."""
-    names = list(dict.fromkeys(lines["test"]))
-
-    def shown(own: pd.DataFrame) -> list[str]:
-        held = own.set_index("test")
-        return [f"{held['rate'][name]:.3f}" for name in names]
-
-    table = [[f"{n:,}", f"{epsilon:g}", f"{delta:g}", *shown(own)]
-             for (n, epsilon, delta), own in lines.groupby(["rows", "epsilon", "delta"], sort=False)]
+    keys = ["rows", "epsilon", "delta"]
+    # In the order of the lines.
+    wide = lines.pivot(index=keys, columns="test", values="rate").loc[
+        pd.MultiIndex.from_frame(lines[keys].drop_duplicates()), lines["test"].unique()]
     overall = lines.assign(alarms=lines["rate"] * lines["tests"]).groupby("test", sort=False)[["alarms", "tests"]].sum()
     counts = lines.groupby("test", sort=False)["tests"].first()
-    return ["# False alarms: tests where there is nothing to be found", "",
-            "Samples of populations in which two numbers depend on each other and on no group, and groups do not "
-            f"depend on each other (`experiments/nulls.py`). Tests at {ALPHA:.0%} for the population: naive ones on "
-            f"one synthetic table of n rows, those by {TABLES} imputations (`Imputations.p_value`), by weighted rows, "
-            "and the p-value of `trigmech fit`. Each setting has "
-            + ", ".join(f"{count} of *{name}*" for name, count in counts.items()) + "; tests on one release depend on "
-            "each other a little.", "",
-            *markdown(["rows", "epsilon", "delta", *names], [
-                *table, ["all", "", "", *(f"{overall['alarms'][name] / overall['tests'][name]:.3f}" for name in names)]
-            ]), ""]
+    rows = [[f"{n:,}", f"{epsilon:g}", f"{delta:g}", *map("{:.3f}".format, rates)]
+            for (n, epsilon, delta), rates in zip(wide.index, wide.to_numpy(), strict=True)]
+    rows.append(["all", "", "", *map("{:.3f}".format, overall["alarms"] / overall["tests"])])
+    return worded("nulls", alpha=ALPHA, tables=TABLES, table=markdown(["rows", "epsilon", "delta", *wide], rows),
+                  counts=", ".join(f"{count} of *{name}*" for name, count in counts.items()))
 
 
 nulls = Experiment(
     name="nulls", what="tests where there is nothing to be found: rates of false alarms (five minutes; no data)",
-    seeds=(2, 30), size=(1, None), cells=cells, lines=of_tests, table=rates, page=page)
+    seeds=(2, 30), size=(SETTINGS[:1], SETTINGS),
+    cells=lambda asked: calls_of(alarms, asked, rows_epsilon_delta=asked.size), lines=of_tests, page=page,
+    table=lambda lines: means(lines, ["rows", "epsilon", "delta", "test"], rate="mean", tests="size").round(6))

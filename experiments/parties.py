@@ -9,8 +9,7 @@ import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.cells import Call, call
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, of_cells, worded
 from experiments.protocols import data
 from experiments.protocols.coding import codes, total_variations
@@ -57,13 +56,6 @@ def synthetic(own: list[pd.DataFrame], schema: tm.Schema, mechanism: Mechanism |
         yield pd.DataFrame(release.sample(len(rows), np.random.default_rng([seed, k, 1])))
 
 
-def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls; quick: up to 5 parties, not 100."""
-    return {call(pairs_error, mechanism, way, m, seed): {"mechanism": mechanism, "way": way, "parties": m}
-            for mechanism in MECHANISMS for way in WAYS for m in asked.size
-            for seed in range(asked.seeds)}
-
-
 def table(lines: pd.DataFrame) -> pd.DataFrame:
     return lines.groupby(["mechanism", "way", "parties"])["error"].agg(
         error="mean", standard_error="sem").fillna(0.0).reset_index()
@@ -81,5 +73,6 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 parties = Experiment(
     name="parties", what="tables that 1 to 100 parties hold, by parts and each alone (half an hour; needs Adult)",
-    inputs=[SET], seeds=(1, 3), size=(PARTIES[:2], PARTIES), cells=cells, lines=of_cells, table=table, page=page,
+    inputs=[SET], seeds=(1, 3), size=(PARTIES[:2], PARTIES), lines=of_cells, table=table, page=page,
+    cells=lambda asked: calls_of(pairs_error, asked, mechanism=MECHANISMS, way=WAYS, parties=asked.size),
     formats={"error": ".4g", "standard_error": ".2g"})

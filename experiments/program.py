@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.declare import Experiment
@@ -27,8 +27,6 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.grid import round_to_grid
 from trigmech.thesis.calibration import published_rho
 from trigmech.thesis.ellipsoid import Ellipsoid
-
-Array = NDArray[np.float64]
 
 DELTA, PROGRAM_DELTA, QUERIES, GRID = 1e-3, 1e-5, 1_000, 100
 # The printed value first, the program's last. Steps: the budget of each of the three. Laplace: its scale over the

@@ -91,15 +91,14 @@ def board(results: Path, protocol: str, dataset: str, measure: str, method: str,
     return float(found.iloc[0])
 
 
-def minutes(results: Path, method: str, *boards: tuple[str, str]) -> list[float]:
+def minutes(results: Path, method: str, *boards: tuple[str, str]) -> "pd.Series[float]":
     """Return the minutes of processor time that a method took for data sets of protocols."""
-    return [board(results, protocol, dataset, "cpu_seconds", method) / 60.0 for protocol, dataset in boards]
+    return pd.Series([board(results, *of, "cpu_seconds", method) / 60.0 for of in boards])
 
 
-def slower(results: Path, method: str, *boards: tuple[str, str]) -> list[float]:
+def slower(results: Path, method: str, *boards: tuple[str, str]) -> "pd.Series[float]":
     """Return how many times as long as the default a method took for data sets of protocols."""
-    return [board(results, protocol, dataset, "cpu_seconds", method) / board(
-        results, protocol, dataset, "cpu_seconds", "default") for protocol, dataset in boards]
+    return minutes(results, method, *boards) / minutes(results, "default", *boards)
 
 
 def seeds(results: Path, family: str, *boards: tuple[str, str]) -> list[int]:
@@ -140,11 +139,6 @@ def pointwise(results: Path, figure: str, sigma: str, factor: bool = False) -> f
     points = chosen(lines_of(results, figure), {"variant": "published", "sigma": sigma})
     ratios = points["worst_absolute_error"] / points["thesis"]
     return geometric(ratios.clip(lower=1.0 / ratios) if factor else ratios)
-
-
-def proved(results: Path, table: str) -> list[float]:
-    """Return what is proved of the published scales, for each data set of a table."""
-    return column(results, table, "value", variant="published", error="proved_epsilon")
 
 
 def said(results: Path, name: str, pattern: str) -> float:
@@ -203,7 +197,7 @@ def hundreds_of_faults(results: Path) -> int:
 
 
 OF_RESULTS: tuple[Callable[..., Any], ...] = (
-    at, column, board, minutes, slower, seeds, below_the_thesis, against_ours, nearness, pointwise, proved, said,
+    at, column, board, minutes, slower, seeds, below_the_thesis, against_ours, nearness, pointwise, said,
     marginal, rest, size, beyond_the_bound, bars, benchmark, hundreds_of_faults)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked
 from experiments.cells import Call, call
 from experiments.declare import Experiment
@@ -17,8 +17,6 @@ from experiments.frames import markdown, shown, worded
 from experiments.runs import BEST
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
-
-Array = NDArray[np.float64]
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)
 SMOOTHNESS = {1: (1, 2, 3), 2: (1, 2), 3: (1, 2)}

@@ -7,14 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments import baselines, datasets
+from experiments import Array, baselines, datasets
 from experiments.cells import CACHE, Call, call, code_of
 from trigmech.workload import Workload
-
-Array = NDArray[np.float64]
 
 WIDTHS, PAIR_WIDTHS = (2.0, 4.0, 6.0, 8.0, 10.0), (0.25, 0.5, 1.0)
 WORKLOAD_SEED = 2014

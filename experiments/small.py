@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.asked import Asked
-from experiments.declare import Experiment, of_samples
+from experiments.declare import Experiment, calls_of, with_budgets
 from experiments.frames import markdown, means, sections, worded
 from experiments.protocols.coding import total_variations
 from experiments.protocols.data import Sample as Sample
+from experiments.protocols.data import resampled, shuffled
 from experiments.protocols.scores import ks_distance
 from trigmech.planning.shares import Shares
 
@@ -40,9 +40,9 @@ def errors_of(source: str, rows: int, method: str, epsilon: float, seed: int) ->
     table, schema = Sample(source, rows).load(seed)
     rng = np.random.default_rng([seed, 1])
     if method == INDEPENDENT:
-        made = pd.DataFrame({name: rng.permutation(table[name].to_numpy()) for name in table})
+        made = shuffled(table, rng)
     elif method == BOOTSTRAP:
-        made = table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
+        made = resampled(table, rng)
     else:
         made = tm.synthesize(table, schema, tm.Budget(epsilon, DELTA), METHODS[method](),
                              np.random.default_rng(seed)).sample(len(table), rng=rng)
@@ -103,6 +103,7 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 small = Experiment(
     name="small", what="small tables by the default and by simpler things (ten minutes; a part needs no data)",
     inputs=SAMPLES, quick=WITHOUT_DATA, seeds=(2, 10), epsilons=((0.5, 1.0, 3.0),) * 2, page=page,
-    cells=partial(of_samples, errors_of, NOT_PRIVATE, METHODS),
+    cells=lambda asked: calls_of(errors_of, asked, table=asked.inputs,
+                                 method_epsilon=with_budgets(NOT_PRIVATE, METHODS, asked)),
     table=lambda lines: means(lines, ["table", "method", "epsilon", "measure"], mean="mean", sem="sem"),
     formats={"mean": ".4g", "sem": ".2g"})

@@ -1,5 +1,6 @@
 """The thesis's tables 3.1, 3.2 and 3.3, ours beside its own."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,6 +91,14 @@ def ratios(table: str, values: Values, name: str, variant: str) -> list[float]:
             if (told := printed.get((name, "absolute", float(sigma)), 0.0)) > 0]
 
 
+def nearness(table: str, values: Values, names: Sequence[str]) -> tuple[float, float, float]:
+    """Return geometric means over cells: of published ours / thesis and by which factor it is off, of rigorous ours /
+    thesis."""
+    published, rigorous = (np.concatenate([ratios(table, values, name, variant) for name in names])
+                           for variant in ("published", "rigorous"))
+    return geometric(published), geometric(np.maximum(published, 1.0 / published)), geometric(rigorous)
+
+
 def page(table: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
     """Return the Markdown; variants are marked if older code made any of them."""
     (mechanism, delta), printed, values = ALGORITHM[table], expected(table), values_of(lines)
@@ -109,15 +118,13 @@ def page(table: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
                 rows.append(f"| | {variant}{mark} | {' | '.join([*errors, *costs])} |")
         text += sections({f"{kind.capitalize()} error": markdown(
             ["data", "variant", *(f"σ = {sigma}" for sigma in SIGMAS["w1"]), "seconds", "proved"], []) + rows})
-    near = []
-    for name, those in [*((name, [name]) for name in known), ("all", known)] if known else ():
-        published, rigorous = (np.concatenate([ratios(table, values, one, variant) for one in those])
-                               for variant in ("published", "rigorous"))
-        near.append([name, f"{geometric(published):.2f}", f"{geometric(np.maximum(published, 1.0 / published)):.2f}",
-                     f"{geometric(rigorous):.3f}"])
-    if near:
+    if known:
+        near = {name: nearness(table, values, those)
+                for name, those in [*((name, [name]) for name in known), ("all", known)]}
         text += worded("table_nearness", table=markdown(
-            ["data", "ratio, published", "factor, published", "ratio, rigorous"], near))
+            ["data", "ratio, published", "factor, published", "ratio, rigorous"], [
+                [name, f"{ratio:.2f}", f"{factor:.2f}", f"{rigorous:.3f}"]
+                for name, (ratio, factor, rigorous) in near.items()]))
     return worded("table", number=table[6:].replace("_", "."), mechanism=mechanism, delta=delta, seeds=asked.seeds,
                   size=asked.size, tables=text, options=", ".join(
                       f"{key} = {value}" for key, value in CHOSEN[table].items() if key != "calibration"))
@@ -139,12 +146,11 @@ def check(results: Path) -> list[str]:
         names = sorted({name for name, *_ in values})
         known = [name for name in names if (name, "seconds", None) in printed]
         if known:
-            published, rigorous = (np.concatenate([ratios(table, values, name, variant) for name in known])
-                                   for variant in ("published", "rigorous"))
-            if (factor := geometric(np.maximum(published, 1.0 / published))) > 3:
+            _, factor, rigorous = nearness(table, values, known)
+            if factor > 3:
                 failures.append(f"{table}: published errors are off by a factor of {factor:.2f} in the geometric mean")
-            if geometric(rigorous) > 1.0:
-                failures.append(f"{table}: rigorous errors are {geometric(rigorous):.2f} times the thesis's")
+            if rigorous > 1.0:
+                failures.append(f"{table}: rigorous errors are {rigorous:.2f} times the thesis's")
         failures += [f"{table}: {name}: a rigorous run proved more than epsilon = 1" for name in names
                      if values[name, "rigorous", "proved_epsilon", ""] > 1.0]
         failures += [f"{table}: {name}: a {variant} release was slower than the thesis's" for name in known

@@ -1,13 +1,12 @@
 """A target column: how well models that learn from a release predict it for real rows, with and without being asked."""
 
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked, LeftOut
-from experiments.declare import Experiment, of_samples
+from experiments.declare import Experiment, calls_of, with_budgets
 from experiments.frames import markdown, means, worded
 from experiments.protocols.data import Sample, find
 from experiments.protocols.scores import prediction, usefulness
@@ -58,6 +57,7 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
 targets = Experiment(
     name="targets", what="models that predict a column, with and without naming it (half an hour; needs data)",
     inputs=SAMPLES, quick=SAMPLES[:1], seeds=(2, 10), epsilons=((1.0, 3.0, 10.0),) * 2, page=page,
-    cells=partial(of_samples, scores_of, (REAL,), METHODS),
+    cells=lambda asked: calls_of(scores_of, asked, table=asked.inputs,
+                                 method_epsilon=with_budgets((REAL,), METHODS, asked)),
     table=lambda lines: means(lines, ["table", "measure", "method", "epsilon"], mean="mean", sem="sem"),
     formats={"mean": ".4g", "sem": ".2g"})

@@ -5,15 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import trigmech as tm
+from experiments import Array
 from experiments.asked import Asked, LeftOut
 from experiments.cells import HERE, Call, call
 from experiments.declare import Experiment
 from experiments.frames import markdown, worded
-
-Array = NDArray[np.float64]
 
 EPSILONS, DELTA, TABLES, NORMAL = (1.0, 3.0, 10.0), 1e-6, 20, 1.959964
 

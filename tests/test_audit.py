@@ -15,7 +15,6 @@ from experiments.audit import (
     SUBJECTS,
     Batches,
     Listener,
-    Same,
     adaptive,
     audited,
     check,
@@ -23,6 +22,7 @@ from experiments.audit import (
     lower_bound,
     page,
     runs_of,
+    same,
 )
 from trigmech.errors import BudgetError
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise
@@ -113,8 +113,8 @@ def test_the_ratio_is_one_function_of_what_was_drawn(name):
     steps = subject.heard(0, SimulatedNoise(np.random.default_rng(8)))
     outputs = np.concatenate([step.output for step in steps])
     kept = outputs.copy()
-    again = subject.heard(0, audit_module.Replay(outputs))
-    other = subject.heard(1, audit_module.Replay(outputs))
+    again = subject.heard(0, audit_module.replay(outputs))
+    other = subject.heard(1, audit_module.replay(outputs))
     np.testing.assert_array_equal(outputs, kept)
     for step, one, two in zip(steps, again, other, strict=True):
         np.testing.assert_array_equal(step.values, one.values)
@@ -173,7 +173,7 @@ def test_a_run_of_the_mechanism_charges_what_is_audited(name, mechanism, delta):
 def test_the_pair_attains_the_sensitivity_where_a_fault_of_sqrt_2_must_show(name):
     subject = subject_of(name)
     orders = {"laplace": 1, "gaussian": 2, "linf": np.inf}
-    steps = [subject.heard(which, Same(0.0)) for which in (0, 1)]
+    steps = [subject.heard(which, same(0.0)) for which in (0, 1)]
     for charge, one, two in zip(subject.ledger().charges, *steps, strict=True):
         moved = np.linalg.norm(one.values - two.values, orders[charge.law])
         # The certificate of weighted moments in L1 is 2.7% above the supremum, that of L2 norms 0.2%.
@@ -224,7 +224,7 @@ def test_real_releases_that_are_audited_are_certified_first(monkeypatch):
     monkeypatch.setattr(SystemNoise, "loss", lambda *_: math.inf)
     with pytest.raises(BudgetError, match="by its own proof"):
         subject_of("TrigI").heard(0, Batches(SystemNoise()))
-    assert Listener(Same(0.0)).simulated
+    assert Listener(same(0.0)).simulated
 
 
 def test_the_report_and_the_check_tell_faults_from_correct_mechanisms(tmp_path):

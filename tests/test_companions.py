@@ -22,7 +22,6 @@ from experiments.cells import RESULTS
 from experiments.companions import (
     composition,
     discrete,
-    errata,
     jtree,
     linear_noise,
     marginal_models,
@@ -46,6 +45,7 @@ from experiments.companions.marginal_models import (
 )
 from experiments.companions.privbayes import PrivBayes, nearness
 from experiments.protocols import data
+from experiments.protocols.coding import compact, mixed, total_variations
 from trigmech.errors import InputError
 
 EXAMPLE = [(1, 3), (1, 5), (3, 5), (2, 5), (3, 4), (4, 5), (4, 6), (5, 6)]
@@ -82,6 +82,18 @@ def test_the_exponential_mechanism_has_its_law_and_a_halved_sensitivity_would_sh
     law, faulty = (np.exp(scores * epsilon / (2 * s)) for s in (1.0, 0.5))
     assert fit_test(draws, law / law.sum()) > 1e-9
     assert fit_test(draws, faulty / faulty.sum()) < 1e-9
+
+
+def test_the_thesiss_remarks_on_the_exponential_mechanism_are_false():
+    # q = -|f(D) - r|, S = epsilon = 1: the mean distance is 2, and 1 by the Laplace mechanism of example 1.2.
+    r = np.linspace(-60.0, 60.0, 120_001)
+    law = np.exp(selection.exponents(-np.abs(r), 1.0, 1.0))
+    assert np.abs(r) @ law / law.sum() == pytest.approx(2.0, rel=1e-4)
+    # q = ln P, whose sensitivity is epsilon: drawn is the root of P.
+    P = np.array([0.7, 0.2, 0.1])
+    drawn = np.exp(selection.exponents(np.log(P), 1.0, 1.0))
+    np.testing.assert_allclose(drawn / drawn.sum(), P**0.5 / (P**0.5).sum())
+    assert drawn[0] / drawn.sum() == pytest.approx(0.5229, abs=5e-5)
 
 
 def test_the_exponential_mechanism_keeps_its_theorem():
@@ -481,16 +493,16 @@ def test_the_filters_cost_what_is_stated():
     np.testing.assert_allclose(marginal_models.pair_scores(ones, (2,) * 16, "I"), moved)
 
 
-@pytest.mark.parametrize("name", errata.ENTRIES)
+@pytest.mark.parametrize("name", claims.ENTRIES)
 def test_every_entry_is_in_the_document_with_its_command(name):
     text = (Path(__file__).parent.parent / "docs" / "errata.md").read_text(encoding="utf-8")
     assert f"python -m experiments.errata {name}`" in text
 
 
-def test_the_command_prints_companions_too(capsys):
-    errata_of_the_thesis.main(["junction_tree_examples", "exponential_mechanism"])
+def test_the_command_prints_claims_of_companions_too(capsys):
+    errata_of_the_thesis.main(["propose_test_release"])
     printed = capsys.readouterr().out
-    assert all(number in printed for number in ("1472", "936", "4.667", "0.5229"))
+    assert all(word in printed for word in ("== propose_test_release", "published", "corrected", "planted"))
     assert net.exponents_of_n(8, 100)["smallest net"] == pytest.approx(0.926, abs=5e-4)
 
 
@@ -590,7 +602,7 @@ def test_sets_of_columns_are_drawn_without_making_all_and_many_columns_have_numb
     assert marginals.ways(16, 3) == list(itertools.combinations(range(16), 3))
     rng = np.random.default_rng(23)
     rows = rng.integers(0, 13, (300, 70))[rng.integers(0, 300, 500)]
-    different, counts = discrete.compact(rows, (13,) * 70)
+    different, counts = compact(rows, (13,) * 70)
     known, times = np.unique(rows, axis=0, return_counts=True)
     np.testing.assert_array_equal(different, known)
     np.testing.assert_array_equal(counts, times)
@@ -621,7 +633,7 @@ def test_a_junction_tree_of_exact_tables_has_their_marginals_and_samples_its_joi
         np.testing.assert_allclose(tree.marginal(clique), discrete.marginal(table, domain, clique) / 400, atol=1e-12)
     np.testing.assert_allclose(tree.marginal((3, 0)), tree.marginal((0, 3)).T)
     law = tree.marginal((0, 1, 2, 3)).ravel()
-    counts = np.bincount(discrete.mixed(tree.sample(200_000, rng), domain, range(4)), minlength=law.size)
+    counts = np.bincount(mixed(tree.sample(200_000, rng), domain, range(4)), minlength=law.size)
     held = law > 0
     assert not counts[~held].any()
     assert stats.chisquare(counts[held], 200_000 * law[held]).pvalue > 1e-9
@@ -703,7 +715,7 @@ def test_constant_columns_are_allowed_and_much_budget_returns_the_table(method):
     table = rng.integers(0, 2, (4_000, 6))
     table[:, 2], table[:, 3] = table[:, 0] ^ (rng.random(4_000) < 0.05), 0
     made = method.fit(table, (2,) * 6, 1e5, rng).sample(4_000, rng)
-    assert max(discrete.variations(table, made, (2,) * 6, marginal_models.pairs(6))) < 0.06
+    assert max(total_variations(table, made, (2,) * 6, marginal_models.pairs(6))) < 0.06
 
 
 def test_a_changed_file_is_refused(monkeypatch, tmp_path):
@@ -725,7 +737,7 @@ def test_on_nltcs_the_honest_tree_and_privbayes_are_where_they_are_expected():
     expected = ((PrivHD("honest"), 0.044, 0.02), (PrivBayes("R"), 0.06, 0.025), (jtree.JTree(), 0.15, 0.06))
     for method, mean, spread in expected:
         made = method.fit(table, domain, 0.2, rng).sample(len(table), rng)
-        found = discrete.variations(table, made, domain, marginal_models.pairs(16)).mean()
+        found = total_variations(table, made, domain, marginal_models.pairs(16)).mean()
         assert found == pytest.approx(mean, abs=spread)
 
 
@@ -739,12 +751,12 @@ def test_jtree_on_nltcs_is_a_full_histogram_and_privhd_without_merging_is_the_pr
     kept = order[: np.searchsorted(np.cumsum(flat[order]), len(table))]
     rows = rng.choice(kept, len(table), p=flat[kept] / flat[kept].sum())[:, None] >> np.arange(15, -1, -1) & 1
     made = jtree.JTree().fit(table, domain, 0.8, rng).sample(len(table), rng)
-    found = [discrete.variations(table, each, domain, pairs).mean() for each in (rows, made)]
+    found = [total_variations(table, each, domain, pairs).mean() for each in (rows, made)]
     assert found[1] == pytest.approx(found[0], abs=0.012)
     # The design's prototype has .069 for pairs: 25 edges in as many cliques as they make. Merged they say more.
     cliques = {merging: PrivHD(joined=joined).fit(table, domain, 1.6, np.random.default_rng(13))
                for merging, joined in ((True, "merged"), (False, "apart"))}
-    found = {merging: discrete.variations(table, each.sample(len(table), rng), domain, pairs).mean()
+    found = {merging: total_variations(table, each.sample(len(table), rng), domain, pairs).mean()
              for merging, each in cliques.items()}
     assert found[False] == pytest.approx(0.069, abs=0.015)
     assert found[True] < 0.75 * found[False]

@@ -11,7 +11,7 @@ from experiments import cells, every, frames
 from experiments.asked import NUMBERS, Asked, LeftOut
 from experiments.cells import call
 from experiments.companions import marginals, statements
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of, with_budgets
 from experiments.frames import means, read_csv
 from experiments.protocols import data
 
@@ -43,6 +43,21 @@ def results(tmp_path, monkeypatch):
         (cell, cell.compute()) for cell in reversed(list(todo))))
     yield tmp_path
     data.loaded.cache_clear()
+
+
+def told(source, rows, method, epsilon, kind, seed, size):
+    return {}
+
+
+def test_calls_are_of_all_combinations_and_lines_say_all_but_the_seed():
+    asked = Asked(inputs=(data.Sample("one"), data.Sample("two", 9)), epsilons=(1.0, 3.0), seeds=2)
+    budgets = with_budgets(("real",), ("best",), asked)
+    assert budgets == [("real", 0.0), ("best", 1.0), ("best", 3.0)]
+    found = calls_of(told, asked, 7, table=asked.inputs, method_epsilon=budgets, kind="ab")
+    assert found == {call(told, source, rows, method, epsilon, kind, seed, 7): {
+        "table": name, "method": method, "epsilon": epsilon, "kind": kind}
+        for source, rows, name in (("one", 0, "one"), ("two", 9, "two, 9 rows")) for method, epsilon in budgets
+        for kind in "ab" for seed in (0, 1)}
 
 
 @pytest.mark.parametrize(("asked", "stem", "tables", "epsilons", "head"), [

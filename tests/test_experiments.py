@@ -264,8 +264,8 @@ def quickly(folders, monkeypatch):
 
     monkeypatch.setattr(cells, "run_cells", run)
     monkeypatch.setattr(comparison, "methods", lambda setting, quick: [
-        comparison.Method("uniform", "uniform", (), 1),
-        *(comparison.Method("histograms", "histograms", (("bins", bins),), 2) for bins in (4, 8))])
+        ("uniform", {}, 1),
+        *(("histograms", {"bins": bins}, 2) for bins in (4, 8))])
     monkeypatch.setattr(curves, "BEST", "diagonal")
     # Answers of a product need not be exact here: test_baselines holds them to the definition.
     monkeypatch.setattr(baselines, "SPLINE_POINTS", 17)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
+from experiments import frames
 from experiments.asked import Asked
-from experiments.companions import pages
 from trigmech.privacy.accounting import epsilon_of
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon, mu_of_pure
@@ -54,13 +54,13 @@ RULES: dict[str, Callable[[float, int], float]] = {
 
 def composition(asked: Asked) -> Path:
     """Write results/composition.csv and .md; quick: every third k."""
-    rows: pages.Rows = [{"epsilon_0": each, "k": k} | {name: rule(each, k) for name, rule in RULES.items()}
+    rows: frames.Rows = [{"epsilon_0": each, "k": k} | {name: rule(each, k) for name, rule in RULES.items()}
                         for each in EPSILONS for k in (COUNTS[::3] if asked.quick else COUNTS)]
     wrong = [row for row in rows if row["printed"] < row["exact"] - 1e-9]
     least = {delta: next(k for k in range(1, 10_000) if published(0.01, k, delta) < 0.01 * k)
              for delta in (1e-3, 1e-5, 1e-9)}
-    table = pages.grid(rows[0], [[f"**{row[key]:.4g}**" if key == "printed" and row in wrong else f"{row[key]:.4g}"
+    table = frames.grid(rows[0], [[f"**{row[key]:.4g}**" if key == "printed" and row in wrong else f"{row[key]:.4g}"
                                   for key in row] for row in rows])
-    return pages.publish("composition", asked, rows, delta=DELTA, table=table, wrong=len(wrong), cases=len(rows),
+    return frames.published("composition", asked, rows, delta=DELTA, table=table, wrong=len(wrong), cases=len(rows),
                          from_on=min((row["epsilon_0"] * row["k"]**0.5 for row in wrong), default=math.inf),
                          least=", ".join(f"{k} at δ = {delta:g}" for delta, k in least.items()))

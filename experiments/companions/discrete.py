@@ -3,19 +3,15 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-from experiments import datasets
+from experiments import Array, datasets
+from experiments.protocols.coding import Codes, mixed
 from experiments.protocols.data import file, in_package
 from trigmech.errors import InputError
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 # Folder and sha256 of each table.
 TABLES = {"nltcs": ("nltcs", "31d23617ba74786d2d163c9c31a841e11e5a5f5f8266918d8021ec4e562684b4"),
@@ -68,41 +64,7 @@ def cells(domain: Sequence[int], columns: Sequence[int]) -> int:
     return math.prod(domain[j] for j in columns)
 
 
-def mixed(table: Codes, domain: Sequence[int], columns: Sequence[int]) -> Codes:
-    """Return each row's cell: its codes as one mixed-radix number, the last column the fastest."""
-    code = np.zeros(len(table), dtype=np.int64)
-    for j in columns:
-        code = code * domain[j] + table[:, j]
-    return code
-
-
 def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weights: Any = None) -> Array:
     """Return the counts of the table of these columns, an axis for each."""
     counts = np.bincount(mixed(table, domain, columns), weights, minlength=cells(domain, columns))
     return counts.astype(np.float64).reshape([domain[j] for j in columns])
-
-
-def compact(table: Codes, domain: Sequence[int], weights: Any = None) -> tuple[Codes, Array]:
-    """Return the different rows of a table, each column in one piece, and how often, or with what weight, each is."""
-    code, size = np.zeros(len(table), dtype=np.int64), 1
-    for j, values in enumerate(domain):
-        if size * values >= 2**63:
-            # Too many cells for one number to each: those that are held are numbered.
-            code, size = np.unique(code, return_inverse=True)[1], len(table)
-        code, size = code * values + table[:, j], size * values
-    _, first, place = np.unique(code, return_index=True, return_inverse=True)
-    return np.asfortranarray(table[first]), np.bincount(place, weights).astype(np.float64)
-
-
-def variations(first: Codes, second: Codes, domain: Sequence[int], sets: Iterable[Sequence[int]]) -> Array:
-    """Return, for each of these sets of columns, the total variation between two tables' shares in its cells."""
-    shares = np.repeat([1.0 / len(first), -1.0 / len(second)], [len(first), len(second)])
-    rows, weights = compact(np.concatenate([first, second]), domain, shares)
-    found = list[float]()
-    for columns in sets:
-        codes = mixed(rows, domain, columns)
-        if cells(domain, columns) > len(codes):
-            # Only the cells that are held.
-            codes = pd.factorize(codes)[0]
-        found.append(0.5 * float(np.abs(np.bincount(codes, weights)).sum()))
-    return np.array(found)

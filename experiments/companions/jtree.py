@@ -14,9 +14,11 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
+from experiments import Array
 from experiments.companions import marginal_models as models
-from experiments.companions.discrete import Array, Codes, check_table
+from experiments.companions.discrete import check_table
 from experiments.companions.selection import several
+from experiments.protocols.coding import Codes
 from trigmech._validate import check_positive
 
 

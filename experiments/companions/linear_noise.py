@@ -21,9 +21,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy import ndimage, optimize, sparse
 
+from experiments import Array, frames
 from experiments.asked import Asked
-from experiments.companions import pages
-from experiments.companions.discrete import Array
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
@@ -351,11 +350,11 @@ def in_space(draws: int) -> tuple[str, str]:
         rng, made = np.random.default_rng([SEED, d]), LayersInSpace([moves] * d, 1.0, 10.0)
         sizes = np.abs(made.sample(rng, draws)[:, 0])
         means.append((d, float(sizes.mean()), float(sizes.std() / draws**0.5), made.expected_size()))
-    return (pages.grid(("d", "ε", "layers in R^d", "K-norm noise", "layers of each entry", "staircase of each entry"),
-                       rows), pages.grid(("d", "mean size", "standard error", "by the law"), means))
+    return (frames.grid(("d", "ε", "layers in R^d", "K-norm noise", "layers of each entry", "staircase of each entry"),
+                       rows), frames.grid(("d", "mean size", "standard error", "by the law"), means))
 
 
-def judged(rows: pages.Rows) -> list[str]:
+def judged(rows: frames.Rows) -> list[str]:
     """Return the source's three statements, of its own neighbours, with the numbers that decide; "" without them."""
     rates = {(row["set"], row["epsilon"]): row["rate"] for row in rows if row["neighbours"] == "add/remove"}
     lines = []
@@ -374,7 +373,7 @@ def judged(rows: pages.Rows) -> list[str]:
 
 def linear(asked: Asked) -> Path:
     """Write results/linear.csv and .md; quick: two of the figures' sets, a third of the linear programs, few draws."""
-    rows, certified, nearest = pages.Rows(), [], [0.0, 0.0]
+    rows, certified, nearest = frames.Rows(), [], [0.0, 0.0]
     drawn = ("V4", "V5") if asked.quick else FIGURES
     for name, which, epsilon in product(drawn, ("add/remove", "replace-one"), EPSILONS):
         values, expected = FIGURES[name]
@@ -391,12 +390,12 @@ def linear(asked: Asked) -> Path:
         certified.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), best))))
         nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
     spaces, drawn_by = in_space(2_000 if asked.quick else 50_000)
-    return pages.publish(
+    return frames.published(
         "linear", asked, rows, nearest=tuple(nearest), spaces=spaces, drawn=drawn_by,
         statements="\n".join(f"- {each}" for each in judged(rows)),
-        rates=pages.crossed(shown, "epsilon", "rate", "ε = {:g}"),
-        widths=pages.crossed(shown, "epsilon", "width", "ε = {:g}"),
+        rates=frames.crossed(shown, "epsilon", "rate", "ε = {:g}"),
+        widths=frames.crossed(shown, "epsilon", "width", "ε = {:g}"),
         laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
-        certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
-        gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [
+        certified=frames.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
+        gains=frames.grid(("k", "ε = 0.5", "1", "2", "4"), [
             (k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0))) for k in (1, 3, 10, 30)]))

@@ -10,7 +10,9 @@ import networkx as nx
 import numpy as np
 from scipy import special
 
-from experiments.companions.discrete import LARGEST_TABLE, Array, Codes, cells, compact, marginal, mixed
+from experiments import Array
+from experiments.companions.discrete import LARGEST_TABLE, cells, marginal
+from experiments.protocols.coding import Codes, compact, mixed
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
 

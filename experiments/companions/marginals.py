@@ -6,6 +6,7 @@ The protocol; `statements` runs it and judges by it. What this module imports na
 import json
 import math
 import time
+import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -15,10 +16,11 @@ import numpy as np
 import pandas as pd
 
 import trigmech as tm
+from experiments.cells import HERE
 from experiments.companions import discrete
-from experiments.companions.discrete import Codes
 from experiments.companions.jtree import JTree, PrivHD
 from experiments.companions.privbayes import PrivBayes
+from experiments.protocols.coding import Codes, total_variations
 from experiments.protocols.data import file
 from trigmech.errors import InputError
 
@@ -38,14 +40,9 @@ METHODS: dict[str, Any] = {
 # Not private as claimed.
 FALSE = tuple(name for name, made in METHODS.items() if isinstance(made, JTree) and made.variant == "published")
 
-COLLEGE = ("Some-college", "Assoc-acdm", "Assoc-voc", "Bachelors", "Masters", "Prof-school", "Doctorate")
-# For each target: a column, the labels that count, and columns that must not be known.
-TARGETS: dict[str, dict[str, tuple[int, tuple[str, ...], tuple[int, ...]]]] = {
-    "nltcs": {"outside": (15, ("1",), ()), "money": (2, ("1",), ()), "toilet": (10, ("1",), ()),
-              "travelling": (3, ("1",), ())},
-    "adult": {"male": (9, ("Male",), ()), "post-secondary": (3, COLLEGE, ()),
-              "post-secondary, no education-num": (3, COLLEGE, (4,)), "more than 50K": (14, (">50K",), ()),
-              "never married": (5, ("Never-married",), ())}}
+# For each set and target: a column, the labels that count, and columns that must not be known.
+with (HERE / "expected" / "labels.toml").open("rb") as listed:
+    TARGETS: dict[str, dict[str, dict[str, Any]]] = tomllib.load(listed)
 
 loaded = lru_cache(maxsize=1)(discrete.load)
 
@@ -92,10 +89,11 @@ def classification_error(name: str, target: str, train: Codes, test: Codes, doma
     from sklearn.preprocessing import OneHotEncoder
     from sklearn.svm import LinearSVC
 
-    column, counted, hidden = TARGETS[name][target]
-    columns = [j for j in range(len(domain)) if j not in (column, *hidden)]
+    aim = TARGETS[name][target]
+    column = aim["column"]
+    columns = [j for j in range(len(domain)) if j not in (column, *aim.get("hidden", ()))]
     labels = json.loads(file(f"{discrete.TABLES[name][0]}/{name}_int_to_str.json").read_text(encoding="utf-8"))[column]
-    codes = [int(code) for code, text in labels.items() if text in counted]
+    codes = [int(code) for code, text in labels.items() if text in aim["labels"]]
     y, truth = (np.isin(rows[:, column], codes).astype(np.int64) for rows in (train, test))
     if len(np.unique(y)) < 2:
         return float(np.mean(truth != y[0]))
@@ -122,5 +120,5 @@ def measured(dataset: str, method: str, epsilon: float, repetition: int, svm: bo
     seconds = time.process_time() - started
     if svm:
         return {target: classification_error(dataset, target, rows, test, domain) for target in TARGETS[dataset]}
-    return {"seconds": seconds} | {f"{k}-way": float(np.mean(discrete.variations(
+    return {"seconds": seconds} | {f"{k}-way": float(np.mean(total_variations(
         table, rows, domain, ways(len(domain), k)))) for k in WAYS}

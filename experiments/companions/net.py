@@ -17,10 +17,8 @@ from rich.progress import track
 from scipy import optimize
 
 import trigmech as tm
-from experiments import baselines
+from experiments import Array, baselines, frames
 from experiments.asked import Asked
-from experiments.companions import pages
-from experiments.companions.discrete import Array
 from experiments.companions.selection import exponential, exponents
 from trigmech.errors import InputError
 
@@ -117,7 +115,7 @@ def _methods(X: Array, epsilon: float, rng: np.random.Generator) -> dict[str, tu
 def net(asked: Asked) -> Path:
     """Write results/net.csv and .md; quick: n up to 10^4 and two runs. Rows are 2 Beta(2, 5) - 1."""
     warnings.simplefilter("ignore", tm.FitWarning)
-    epsilon, records = 1.0, pages.Rows()
+    epsilon, records = 1.0, frames.Rows()
     sizes = {1: [10**k for k in range(2, 5 if asked.quick else 7)], 2: [10**4]}
     nets = {1: [(f"({N}, {m})", grid(N), databases(N, m)) for N, m in NETS],
             2: [("(16, 6)", grid(4, 2), databases(16, 6))]}
@@ -137,16 +135,17 @@ def net(asked: Asked) -> Path:
                 errors[name] = float(np.abs(queries(points) @ weights - truth).max())
             records += [{"n": n, "d": d, "sigma": width, "method": name, "value": error}
                         for name, error in errors.items()]
-    rows, tables = pages.summary(records, "error"), ""
+    rows, tables = frames.summary(records, "error"), ""
     for d, width in itertools.product(sizes, WIDTHS):
         these = [row for row in rows if (row["d"], row["sigma"]) == (d, width)]
         best = [min(row["error"] for row in these if row["n"] == n and row["method"].startswith("net"))
                 for n in sizes[d]]
         bounds = [theorem_bound(n, QUERIES, NETS[1][0], epsilon) for n in sizes[d]]
         more = [("best net, in hindsight", *best), ("bound 2α of proposition 1.20, β = 0.05", *bounds)][: 3 - d]
-        tables += f"## d = {d}, σ = {width:g}\n\n" + pages.crossed(these, "n", "error", "n = {}", more) + "\n\n"
+        tables += f"## d = {d}, σ = {width:g}\n\n" + frames.crossed(these, "n", "error", "n = {}", more) + "\n\n"
     losses = tuple(exact_loss(3, 4, 2, np.array([[low, 0.0, 1.0], [1.0, low, 0.5]]), 1.0, 1.0 / 4)
                    for low in (0.0, -1.0))
-    exponents = pages.grid(("d, K", *exponents_of_n(1, 1)), [
+    exponents = frames.grid(("d, K", *exponents_of_n(1, 1)), [
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
-    return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)
+    return frames.published("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses,
+                            exponents=exponents)

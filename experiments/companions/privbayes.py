@@ -11,10 +11,12 @@ from typing import Literal
 
 import numpy as np
 
+from experiments import Array
 from experiments.companions import marginal_models as models
-from experiments.companions.discrete import Array, Codes, cells, check_table, compact, marginal, mixed
+from experiments.companions.discrete import cells, check_table, marginal
 from experiments.companions.marginal_models import Columns
 from experiments.companions.selection import exponential
+from experiments.protocols.coding import Codes, compact, mixed
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments.companions.discrete import Array
+from experiments import Array
 from trigmech._validate import check_positive, finite
 from trigmech.errors import InputError
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments import frames
 from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.companions import marginals as protocol
-from experiments.companions import pages
 from experiments.companions.jtree import JTree, worst_loss
 from experiments.companions.marginals import FALSE, INDEPENDENT, METHODS, NO_PRIVACY, TARGETS
 from experiments.declare import Experiment, at_hand
@@ -62,24 +62,24 @@ def of_runs(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]
 
 
 def table_of(lines: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame(pages.summary(lines.to_dict("records"), "mean")).assign(
+    return pd.DataFrame(frames.summary(lines.to_dict("records"), "mean")).assign(
         private_as_claimed=lambda found: ~found["method"].isin([*FALSE, INDEPENDENT, NO_PRIVACY]))
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    rows: pages.Rows = lines.to_dict("records")
+    rows: frames.Rows = lines.to_dict("records")
     costs = [(e, first / 2.0, filter_loss("PrivHD", 16, 21_574, e), first, filter_loss("JTree", 16, 21_574, e))
              for e in EPSILONS for first in [JTree().parts(e)[0]]]
     return worded(
         "marginals", simulated=worded("simulated"),
-        costs=pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
+        costs=frames.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
         tables="\n\n".join(table(rows, *which) for which in
                            dict.fromkeys((row["dataset"], row["measure"]) for row in rows)),
-        refused=pages.grid(("data", "method", "ε", "runs"), refused(rows, 1 if asked.quick else 0)),
+        refused=frames.grid(("data", "method", "ε", "runs"), refused(rows, 1 if asked.quick else 0)),
         statements=[f"- {line}" for line in judged(rows)])
 
 
-def refused(rows: pages.Rows, each: int = 0) -> list[tuple[Any, ...]]:
+def refused(rows: frames.Rows, each: int = 0) -> list[tuple[Any, ...]]:
     """Return how many runs of JTree have given no table: those that are missing of `each`, or of the usual number."""
     found = Counter((row["dataset"], row["epsilon"]) for row in rows for _ in range(row["runs"])
                     if row["method"] == JTREE and row["measure"] in ("2-way", *FIRST.values()))
@@ -88,16 +88,16 @@ def refused(rows: pages.Rows, each: int = 0) -> list[tuple[Any, ...]]:
             if (missing := (each or RUNS[name]) * (1 + (name in FIRST)) - found[name, epsilon])]
 
 
-def table(rows: pages.Rows, dataset: str, measure: str) -> str:
+def table(rows: frames.Rows, dataset: str, measure: str) -> str:
     """Return a section of the page; what knows no epsilon was measured at one, and holds at all."""
     these = [row | {"method": row["method"] + " (not private as claimed)" * (row["method"] in FALSE)}
              for row in rows if (row["dataset"], row["measure"]) == (dataset, measure)]
     these += [row | {"epsilon": e} for row in these if row["method"] in (INDEPENDENT, NO_PRIVACY)
               for e in {each["epsilon"] for each in these}]
-    return f"## {dataset}: {measure}\n\n" + pages.crossed(these, "epsilon", "mean", "ε = {:g}")
+    return f"## {dataset}: {measure}\n\n" + frames.crossed(these, "epsilon", "mean", "ε = {:g}")
 
 
-def judged(rows: pages.Rows) -> list[str]:
+def judged(rows: frames.Rows) -> list[str]:
     """Return the source's statements with the numbers by which they are true or false; refused means are infinite."""
     means = pd.DataFrame(rows).pivot(index=["measure", "dataset", "epsilon"], columns="method", values="mean")
     means["PrivBayes"] = means["PrivBayes, F"].fillna(means["PrivBayes, R"])

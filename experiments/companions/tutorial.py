@@ -21,11 +21,9 @@ import numpy as np
 import pandas as pd
 from rich.progress import track
 
-from experiments import datasets
+from experiments import Array, datasets, frames
 from experiments.asked import Asked
 from experiments.cells import HERE, save
-from experiments.companions import pages
-from experiments.companions.discrete import Array
 from experiments.protocols.data import adult_rows
 
 PAGE = HERE.parent / "docs" / "gallery.md"
@@ -132,17 +130,17 @@ def tutorial(asked: Asked) -> Path:
     Quick leaves out what draws for each row of the table, and the page of the documentation.
     """
     slow = ("Randomised response", "Unary encoding") if asked.quick else ()
-    rows, tables = pages.Rows(), dict[str, str]()
+    rows, tables = frames.Rows(), dict[str, str]()
     for each in track(GALLERY, "tutorial"):
         found = [] if each.title in slow else list(each.rows())
         rows += [{"primitive": each.title, "what": row.what, "printed": row.printed, "ours": row.ours,
                   "should_be": row.truth, "standard_error": row.spread, "passed": row.passed} for row in found]
-        tables[each.title] = pages.grid(("what", "printed", "ours", "should be", "standard error", ""), [
+        tables[each.title] = frames.grid(("what", "printed", "ours", "should be", "standard error", ""), [
             (row.what, *(f"{x:.6g}" if isinstance(x, float) else x
                          for x in (row.printed, row.ours, row.truth, row.spread or None)),
              "✓" if row.passed else "✗") for row in found])
     if not asked.quick:
         save(PAGE, SECTION.sub(lambda m: f"## {m[1]}\n\n{m[2]}\n\n{m[3]}\n\n{tables[m[1]]}\n",
                                PAGE.read_text(encoding="utf-8")))
-    return pages.publish("tutorial", asked, rows, sections="\n\n".join(
+    return frames.published("tutorial", asked, rows, sections="\n\n".join(
         f"## {each.title}\n\n{each.guarantee}\n\n{tables[each.title]}" for each in GALLERY if each.title not in slow))

@@ -28,7 +28,7 @@ from experiments.cells import CACHE, code_of, key_of, save
 from experiments.declare import Experiment, at_hand
 from experiments.frames import markdown, worded
 from experiments.protocols import scores
-from experiments.protocols.data import every_set, find, loaded
+from experiments.protocols.data import every_set, find, loaded, resampled, shuffled
 from experiments.rivals.adapters import interface
 
 DEFAULT, EQUAL, SMOOTH = "default", "default-equal", "smooth"
@@ -127,9 +127,9 @@ class TableCell:
         rng = np.random.default_rng(self.seed)
         facts: dict[str, Any] = {}
         if self.method == INDEPENDENT:
-            made = pd.DataFrame({name: table[name].to_numpy()[rng.permutation(len(table))] for name in table})
+            made = shuffled(table, rng)
         elif self.method == BOOTSTRAP:
-            made = table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
+            made = resampled(table, rng)
         elif self.method == REAL:
             made = table
         else:
@@ -205,13 +205,8 @@ def equal_epsilon(epsilon: float, delta: float) -> float:
 
 
 def rival_epsilon(method: str, epsilon: float, delta: float) -> float:
-    """Return the epsilon that a rival is given so that its own accounts prove `epsilon` for a replaced row.
-
-    Raises
-    ------
-    KeyError
-        If the adapter's accounts are not known before it runs: see `interface.SPENT`.
-    """
+    """Return the epsilon that a rival is given so that its own accounts, `interface.SPENT`, prove `epsilon` for a
+    replaced row; KeyError if these are not known before it runs."""
     spent = interface.SPENT[rival_of(method)[1].partition("-")[0]]
 
     def excess(given: float) -> float:

@@ -1,14 +1,16 @@
 """Tables as codes: categories by their places, numbers by equal cells of their public bounds."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from experiments import Array
 from trigmech.schema.schema import Column, Schema
 
-Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 CELLS = 32
 
@@ -33,11 +35,36 @@ def column_codes(column: Column, values: pd.Series, cells: int) -> tuple[Codes, 
     return np.where(np.isnan(unit), cells, cell).astype(np.int64), cells + (column.missing == "keep")
 
 
-def total_variations(real: Codes, made: Codes, size: list[int], sets: Iterable[tuple[int, ...]]) -> Matrix:
-    """Return the total variation distance of each contingency table of the given sets of columns."""
-    def frequencies(rows: Codes, columns: tuple[int, ...]) -> Matrix:
-        shape = [size[j] for j in columns]
-        flat = np.ravel_multi_index(tuple(rows[:, j] for j in columns), shape)
-        return np.bincount(flat, minlength=int(np.prod(shape))) / len(rows)
+def mixed(table: Codes, size: Sequence[int], columns: Sequence[int]) -> Codes:
+    """Return each row's cell: its codes as one mixed-radix number, the last column the fastest."""
+    code = np.zeros(len(table), dtype=np.int64)
+    for j in columns:
+        code = code * size[j] + table[:, j]
+    return code
 
-    return np.array([0.5 * np.abs(frequencies(real, columns) - frequencies(made, columns)).sum() for columns in sets])
+
+def compact(table: Codes, size: Sequence[int], weights: Any = None) -> tuple[Codes, Array]:
+    """Return the different rows of a table, each column in one piece, and how often, or with what weight, each is."""
+    code, cells = np.zeros(len(table), dtype=np.int64), 1
+    for j, values in enumerate(size):
+        if cells * values >= 2**63:
+            # Too many cells for one number to each: those that are held are numbered.
+            code, cells = np.unique(code, return_inverse=True)[1], len(table)
+        code, cells = code * values + table[:, j], cells * values
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    return np.asfortranarray(table[first]), np.bincount(place, weights).astype(np.float64)
+
+
+def total_variations(real: Codes, made: Codes, size: Sequence[int], sets: Iterable[Sequence[int]]) -> Array:
+    """Return, for each of these sets of columns, the total variation between two tables' shares in its cells."""
+    # Whole numbers, so that equal tables are at 0.
+    parts = np.repeat([len(made), -len(real)], [len(real), len(made)])
+    rows, weights = compact(np.concatenate([real, made]), size, parts)
+    found = list[float]()
+    for columns in sets:
+        codes = mixed(rows, size, columns)
+        if math.prod(size[j] for j in columns) > len(codes):
+            # Only the cells that are held.
+            codes = pd.factorize(codes)[0]
+        found.append(float(np.abs(np.bincount(codes, weights)).sum()))
+    return np.array(found) / (2.0 * len(real) * len(made))

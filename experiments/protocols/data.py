@@ -93,6 +93,16 @@ class Sample:
         return (table.sample(self.rows, random_state=seed).reset_index(drop=True) if self.rows else table), schema
 
 
+def shuffled(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the columns, each in an order of its own."""
+    return pd.DataFrame({name: rng.permutation(table[name].to_numpy()) for name in table})
+
+
+def resampled(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return as many rows, drawn with replacement."""
+    return table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
+
+
 def find(name: str) -> TableSet:
     """Return a data set by its name, in any case, or by the path of a CSV or Parquet file; DatasetMissing if neither.
     """

@@ -23,8 +23,9 @@ from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from experiments import Array
 from experiments.protocols import nist as cycle
-from experiments.protocols.coding import Matrix, codes, column_codes, total_variations
+from experiments.protocols.coding import codes, column_codes, total_variations
 from trigmech.schema.schema import Column, Schema
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments, Workload
 
@@ -92,10 +93,8 @@ def smooth(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.Data
         "w2": (PairKernels(d, seed=SEED, n_queries=1_000, widths=WIDTHS), WIDTHS),
         "w3": (SecondMoments(d), ())}
     for which, (family, widths) in families.items():
-        first, second = (family.answers(points) for points in both)
-        worst = np.abs(first - second).max(axis=0)
-        names = [f"{which}_{width:g}" for width in widths] or [which]
-        found |= dict(zip(names, map(float, worst), strict=True))
+        worst = np.abs(family.answers(both[0]) - family.answers(both[1])).max(axis=0).tolist()
+        found |= zip([f"{which}_{width:g}" for width in widths] or [which], worst, strict=True)
     return found
 
 
@@ -140,15 +139,15 @@ def number_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dic
     return found | {f"kernel_{width:g}": float(error) for width, error in zip(WIDTHS, worst, strict=True)}
 
 
-def _cube(numbers: list[Column], table: pd.DataFrame) -> Matrix:
+def _cube(numbers: list[Column], table: pd.DataFrame) -> Array:
     """Return numbers in the cube of their public bounds; a missing one lies at its centre, as in the package."""
     lower, upper = (np.array([getattr(column, bound) for column in numbers]) for bound in ("lower", "upper"))
     points = 2.0 * (table.to_numpy(float) - lower) / (upper - lower) - 1.0
     return np.ascontiguousarray(np.clip(np.nan_to_num(points), -1.0, 1.0))
 
 
-def ks_distance(first: Matrix, second: Matrix) -> float:
-    """Return the largest difference of two distribution functions, at all values; 1 if one table has no value."""
+def ks_distance(first: Array, second: Array) -> float:
+    """Return Kolmogorov's distance of two columns of numbers; 1 if one of them has no value."""
     if not (len(first) and len(second)):
         return float(len(first) != len(second))
     places = np.union1d(first, second)
@@ -158,18 +157,13 @@ def ks_distance(first: Matrix, second: Matrix) -> float:
 
 def column_distances(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return means of Wasserstein-1 of numbers scaled to [0, 1], of total variation of categories, and of both."""
-    distances: dict[str, list[float]] = {"w1_numbers": [], "tv_categories": []}
-    for column in schema.columns:
-        first, second = (table[column.name] for table in (real, made))
-        if column.categories is not None:
-            both = [np.bincount(column_codes(column, values, 0)[0], minlength=len(column.categories)) / len(values)
-                    for values in (first, second)]
-            distances["tv_categories"].append(0.5 * float(np.abs(both[0] - both[1]).sum()))
-        else:
-            distance = wasserstein_distance(first.to_numpy(float), second.to_numpy(float))
-            distances["w1_numbers"].append(float(distance) / (column.upper - column.lower))
-    everything = {**distances, "w1_mean": distances["w1_numbers"] + distances["tv_categories"]}
-    return {what: float(np.mean(each)) for what, each in everything.items() if each}
+    (first, size), (second, _) = codes(schema, real), codes(schema, made)
+    words = [(j,) for j, column in enumerate(schema.columns) if column.categories is not None]
+    apart = total_variations(first, second, size, words).tolist()
+    numbers = [wasserstein_distance(*(table[column.name].to_numpy(float) for table in (real, made)))
+               / (column.upper - column.lower) for column in schema.columns if column.categories is None]
+    found = {"w1_numbers": numbers, "tv_categories": apart, "w1_mean": numbers + apart}
+    return {what: float(np.mean(each)) for what, each in found.items() if each}
 
 
 def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: int = ROWS,
@@ -185,7 +179,7 @@ def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: 
     tables = [table.iloc[rng.permutation(len(table))[:size]] for table in (real, made)]
     pairs = list(itertools.combinations(schema.columns, 2))
 
-    def distances(count: int, chosen: list[tuple[Column, Column]]) -> Matrix:
+    def distances(count: int, chosen: list[tuple[Column, Column]]) -> Array:
         return np.array([ot.emd2([], [], sum(_costs(column, *(table.iloc[:count] for table in tables))
                                              for column in pair), numItermax=10**8) for pair in chosen])
 
@@ -196,7 +190,7 @@ def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: 
     return float(few.mean() + (distances(size, [pairs[i] for i in drawn]) - few[drawn]).mean())
 
 
-def _costs(column: Column, real: pd.DataFrame, made: pd.DataFrame) -> Matrix:
+def _costs(column: Column, real: pd.DataFrame, made: pd.DataFrame) -> Array:
     """Return how far the entries of a column are from each other."""
     if column.categories is not None:
         first, second = (column_codes(column, table[column.name], 0)[0] for table in (real, made))
@@ -235,7 +229,7 @@ def range_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame,
     return found
 
 
-def features(schema: Schema, table: pd.DataFrame) -> tuple[Matrix, list[int]]:
+def features(schema: Schema, table: pd.DataFrame) -> tuple[Array, list[int]]:
     """Return what models are trained on: numbers as they are, categories as codes, and which are categories."""
     columns = [table[column.name].to_numpy(float) if column.categories is None
                else column_codes(column, table[column.name], 0)[0] for column in schema.columns]
@@ -261,7 +255,7 @@ def detector_auc(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> floa
     return float(roc_auc_score(label[test], _chances(rows[train], label[train], rows[test], categories)))
 
 
-def _chances(X: Matrix, y: Matrix, Z: Matrix, categories: list[int]) -> Matrix:
+def _chances(X: Array, y: Array, Z: Array, categories: list[int]) -> Array:
     """Return the probability that boosting gives to the larger label of each row of Z; 1/2 if it has seen only one."""
     if len(np.unique(y)) < 2:
         return np.full(len(Z), 0.5)
@@ -317,9 +311,6 @@ def conditional_means(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) ->
 
 def frequencies(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return the total variation of the frequencies of each column of categories."""
-    found = {}
-    for column in schema.columns:
-        if column.categories is not None:
-            first, second = (table[column.name].value_counts(normalize=True) for table in (real, made))
-            found[f"frequencies of {column.name}"] = 0.5 * float(first.sub(second, fill_value=0.0).abs().sum())
-    return found
+    return {f"frequencies of {column.name}": 0.5 * float(real[column.name].value_counts(normalize=True).sub(
+                made[column.name].value_counts(normalize=True), fill_value=0.0).abs().sum())
+            for column in schema.columns if column.categories is not None}

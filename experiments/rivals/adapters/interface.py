@@ -145,18 +145,10 @@ def write(task: Task, made: pd.DataFrame, package: str, neighbours: str, measure
           selected_rho: float = 0.0, **facts: Any) -> None:
     """Write the table and what is known of it, with seconds, processor seconds and the process's peak memory.
 
-    Parameters
-    ----------
-    package : str
-        Whose version is noted.
-    neighbours : str
-        "add or remove" or "replace".
-    measured_rho, selected_rho : float
-        What is spent, by the tool's own accounts, on tables with Gaussian noise and on choosing by exponential
-        mechanism whose score moves by at most 1. If a row is replaced, the first doubles (a table moves by the root of
-        2 instead of 1), the second quadruples.
-    facts
-        Such as `pure_epsilon`, or `note`.
+    The package's version is noted; neighbours are "add or remove" or "replace". The rhos are what is spent, by the
+    tool's own accounts, on tables with Gaussian noise and on choosing by exponential mechanism whose score moves by at
+    most 1: if a row is replaced, the first doubles (a table moves by the root of 2 instead of 1), the second
+    quadruples. Facts are such as `pure_epsilon`, or `note`.
     """
     from importlib.metadata import version
 
