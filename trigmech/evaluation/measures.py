@@ -226,7 +226,7 @@ def determined(coding: Coding, true: Side, made: Side) -> list[tuple[int, int, f
 
 
 def copied_shares(true: Side, made: Side) -> tuple[float, float]:
-    """Return the part of synthetic rows that equal a true row, and the part of true rows that equal another true row.
+    """Return the share of synthetic rows that equal a true row, and of true rows that equal another true row.
 
     All columns must be equal, after rounding as the schema says. NewRowSynthesis, with a tolerance of 0, is 1 minus the
     first. The second says how much chance would do: without any copying, a new row of the same people would often equal
