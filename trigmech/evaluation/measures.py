@@ -37,7 +37,7 @@ def column_scores(coding: Coding, true: Side, made: Side) -> Array:
     """Return each column's score (d,): KSComplement, without missing values, or TVComplement, with them.
 
     KSComplement is 1 minus the largest difference of the distribution functions; TVComplement is 1 minus half the sum
-    of the differences of the frequencies. A column of numbers that one table alone has has the score 0. Private.
+    of the differences of the frequencies. If only one table has numbers in a column, its score is 0. Private.
     """
     scores = np.zeros(len(coding.columns))
     for j, column in enumerate(coding.columns):
