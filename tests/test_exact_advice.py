@@ -65,7 +65,7 @@ def test_tables_of_advice_have_a_column_for_each_epsilon(monkeypatch):
                                               "The smallest effects that could be seen"]
     assert found[0].picture == "picture"
     assert found[1].table.head == ("Column", "Good from ε", "ε = 1", "ε = 2")
-    assert found[1].table.rows == [["a", "1", "10 %", "10 %"], ["b", "not here", "20 %", "20 %"]]
+    assert found[1].table.rows == [["a", "1", "10 %", "10 %"], ["b", "above 2", "20 %", "20 %"]]
     assert found[2].table.rows == [["a, mean", "2 days", "1 days"], ["two columns, cell", "3 points", "3 points"]]
     assert found[3].table.rows == [["a and b", "2", "30 %; 0.062", "30 %; 0.062"]]
     assert found[4].table.rows == [["1", "0.25", "0.5"], ["2", "0.25", "0.5"]]

@@ -132,7 +132,7 @@ def test_sentences_name_the_uses_the_groups_and_the_relations():
     object.__setattr__(found, "group_rows", 123.4)
     said = found.sentences(N)
     assert said[0].endswith("By expected errors, 2 of 3 columns and 1 of 3 pairs of columns are good.")
-    assert said[1] == ("Means over groups of about 130 rows and more are expected to be off by 0.1 standard deviations "
+    assert said[1] == ("Means over groups of about 130 rows or more are expected to be off by 0.1 standard deviations "
                        "or less, on average; for smaller groups by more.")
     assert said[2] == ("2 of 3 pairs of columns show a relation above the noise; the others may depend on each other, "
                        "and the release would not show it.")

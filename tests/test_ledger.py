@@ -101,6 +101,13 @@ def test_a_file_is_made_once_and_opened(tmp_path, book):
     assert again.verify() == []
 
 
+def test_gaussian_noise_has_no_epsilon_that_a_pure_ledger_could_count(tmp_path):
+    book = LedgerFile.create(tmp_path / "pure.json", Budget(1.0))
+    with pytest.raises(BudgetError, match=r"columns: the charge has no finite epsilon at delta=0, so it cannot be "
+                                          r"counted in the budget \(1, 0\) of .* pure release of up to epsilon = 1\."):
+        book.check([gaussian(0.01, "columns")])
+
+
 def test_runs_share_the_budget_and_a_refused_charge_leaves_no_trace(book):
     Ledger(Budget(0.5), file=book).charge(laplace(0.2), laplace(0.3))
     second = Ledger(Budget(1.0), file=LedgerFile.open(book.path))

@@ -191,7 +191,7 @@ def test_with_the_table_the_page_has_measured_lights_and_how_to_read_them(two, t
     assert path.name == "page.not-private.html"
     assert "Measured (not private):" in text[: text.index("<nav")]
     assert text.count('<b class="light ') >= 2 * (6 + 15) + 8
-    for words in ("AUC of a detector", "How to read it", "Regressions of each column", "part of synthetic rows that"):
+    for words in ("AUC of a detector", "How to read it", "Regressions of each column", "share of synthetic rows that"):
         assert words in text
     names = {each.name for each in (tmp_path / "figures").iterdir()}
     assert {"not-private-column-age.png", "not-private-column-income.pdf"} <= names

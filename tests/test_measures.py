@@ -253,7 +253,7 @@ def test_lights_follow_from_the_limits_and_from_fresh_rows():
 
 def test_the_verdict_says_what_the_table_is_good_for_and_what_not():
     assert verdict_of([measure(name, "good") for name in LIMITS]) == (
-        "Good for single columns, pairs of columns, groups of 100 rows and more, regressions and rows that pass for "
+        "Good for single columns, pairs of columns, groups of at least 100 rows, regressions and rows that pass for "
         "true ones.")
     mixed = [measure("columns_mean", "good"), measure("column_worst", "care"), measure("pairs_mean", "good"),
              measure("pair_worst", "poor"), measure("regression_loss", "poor"), measure("detector", "good"),
@@ -275,7 +275,7 @@ def test_the_same_rows_are_good_shuffled_columns_are_not_and_copies_are_told():
     uses = lights_of_uses(shuffled.measures)
     assert uses["single columns"] == "good"
     assert uses["regressions"] == "poor"
-    assert "poor" in (uses["pairs of columns"], uses["groups of 100 rows and more"])
+    assert "poor" in (uses["pairs of columns"], uses["groups of at least 100 rows"])
     copies = judged(SCHEMA, TRUE, TRUE)
     assert copies.details["NewRowSynthesis"] == 0.0
     assert verdict.MORE_COPIES in copies.verdict
@@ -364,6 +364,6 @@ def test_limits_are_stated_in_the_documentation():
     for stated in (f"at most {verdict.FRESH_FACTOR:g} times that of fresh rows", f"At most {COMPARED_ROWS:,} rows",
                    f"at most {detector.ROWS:,}\nof each", f"more than {numbers.TOO_WIDE:,.0f} times",
                    f"{categories.MANY_NUMBERS} or more categories",
-                   f"groups of {measures.FEWEST_IN_GROUP} rows and more",
+                   f"groups of at least {measures.FEWEST_IN_GROUP} rows",
                    f"one row in {1 / numbers.SPECIAL_SHARE:.0f} holds", f"than {FEWEST} rows or persons"):
         assert stated in text or stated.replace(" ", "\n") in text, stated

@@ -106,10 +106,12 @@ def test_faults_are_sentences_that_say_what_to_write(tmp_path, text, sentences):
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (b"[columns.a]\nlower =\n", "not valid TOML: .*line 2"), (b"[columns.a]\n[columns.a]\n", "not valid TOML"),
+    (b"[columns.a]\nlower =\n", "not valid TOML: .*line 2"),
+    (b"[columns.a]\nlower = 1,000\n", r"line 2, column 10\)\. Write numbers as 1000 or 1_000, dates as"),
+    (b"[columns.a]\n[columns.a]\n", "not valid TOML"),
     ("[columns.ä]".encode("latin-1"), "must be UTF-8 text"), ("[columns.a]".encode("utf-16"), "must be UTF-8 text"),
     (b"a = " + b"[" * 100_000, "no TOML|nested too deeply"),
-], ids=["TOML", "twice", "Latin-1", "UTF-16", "deep"])
+], ids=["TOML", "a comma in a number", "twice", "Latin-1", "UTF-16", "deep"])
 def test_what_is_no_toml_is_refused(tmp_path, content, message):
     with pytest.raises(InputError, match=message):
         schema_file.check(file_of(tmp_path, content))

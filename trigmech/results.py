@@ -88,7 +88,8 @@ class Synthesis(Answering):
         each = 1 if rows_per_person is None else rows_per_person
         check_integers(1, rows_per_person=each)
         if size is None and rows_per_person is None and self.rows > MAX_ROWS:
-            raise InputError(f"the formula for the number of rows gives {self.rows}; give size")
+            raise InputError(f"by default a sample of this release has {self.rows} rows, more than {MAX_ROWS}; "
+                             "give size")
         size = self.rows * each if size is None else size
         check_integers(0, size=size)
         decode = self._table

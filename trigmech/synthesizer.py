@@ -183,7 +183,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         NotFittedError
             Before ``fit``.
         InputError
-            If an argument is no such number.
+            If an argument is not such a number.
         """
         check_is_fitted(self)
         made, rng = self.synthesis_, _generator(random_state)

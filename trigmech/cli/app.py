@@ -290,8 +290,8 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
 
-    It prints how many of the rows are different, and how many rows were fitted to the release. A larger sample has
-    further rows with the same tables (docs/holders.md).
+    It prints how many of the rows are different, and how many rows were fitted to the release. If a sample has
+    more rows than were fitted, new rows are made with nearly the same tables of counts (docs/holders.md).
 
     Standard errors that are computed on one synthetic table are not valid (docs/answers.md). --imputations writes
     several tables, which give valid standard errors.

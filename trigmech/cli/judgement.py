@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from trigmech.evaluation.judgement import Judgement
 
 HOW_TO_READ = ("Scores: 1 means equal. Errors and losses: 0 means equal. Detector: 0.5 means that it sees no "
-               "difference. Fresh: the same figure for rows that are drawn again from the true ones; for copies, the "
-               "share of true rows that equal another true row. A light is good up to the first limit, and also if the "
-               "error is at most 1.5 times that of fresh rows; it is care up to the second limit.")
+               "difference. Fresh: the same figure for rows that are drawn again from the true ones; in the line of "
+               "rows that equal a true row, the share of true rows that equal another true row. A light is good up to "
+               "the first limit, and also if the error is at most 1.5 times that of fresh rows. It is care up to the "
+               "second limit, and poor beyond.")
 
 
 def tell_judgement(found: Judgement) -> None:

@@ -105,7 +105,7 @@ class Forecast:
         The noise in the mean of a column over the rows of a group, times the group's part of all rows, in standard
         deviations: the median over tables; infinite if no pair of columns was seen.
     group_error : float
-        The expected mean error of means over groups of 100 rows and more, in standard deviations; not a number if there
+        The expected mean error of means over groups of at least 100 rows, in standard deviations; not a number if there
         is a single column or there are fewer than 100 rows.
     regression_loss : float
         The expected mean loss of R² of regressions; not a number if there is a single column.
@@ -171,7 +171,7 @@ class Forecast:
         if not pairs:
             return found
         limit = f"{self.limits['groups_mean'].good:g}"
-        found.append(f"Means over groups of about {_rounded(self.group_rows):,} rows and more are expected to be off "
+        found.append(f"Means over groups of about {_rounded(self.group_rows):,} rows or more are expected to be off "
                      f"by {limit} standard deviations or less, on average; for smaller groups by more."
                      if self.group_rows <= n else
                      f"Means over groups of any size are expected to be off by more than {limit} standard deviations.")

@@ -236,7 +236,7 @@ def _groups(coding: Coding, true: Side, made: Side, fresh: Side, details: Detail
         return []
     usual = group_differences(coding, true, fresh)
     details["groups"] = {"means": len(errors), "worst": float(errors.max()), "median": float(np.median(errors))}
-    return [_measure("groups_mean", "error of means in groups of 100 rows and more, in standard deviations, mean",
+    return [_measure("groups_mean", "error of means in groups of at least 100 rows, in standard deviations, mean",
                      "standardised mean difference (Austin 2009)", float(errors.mean()), float(usual.mean())),
             _measure("groups_worst", "error of means in groups, 95 of 100 are smaller",
                      "standardised mean difference (Austin 2009)", float(np.quantile(errors, MOST_GROUPS)),
@@ -274,5 +274,5 @@ def _detector(coding: Coding, true: Side, made: Side, fresh: Side, details: Deta
 def _copies(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     copied, usual = copied_shares(true, made)
     details["NewRowSynthesis"] = 1.0 - copied
-    return [_measure("copies", "part of synthetic rows that equal a true row", "1 - NewRowSynthesis, tolerance 0",
+    return [_measure("copies", "share of synthetic rows that equal a true row", "1 - NewRowSynthesis, tolerance 0",
                      copied, usual)]

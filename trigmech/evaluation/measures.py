@@ -37,7 +37,7 @@ def column_scores(coding: Coding, true: Side, made: Side) -> Array:
     """Return each column's score (d,): KSComplement, without missing values, or TVComplement, with them.
 
     KSComplement is 1 minus the largest difference of the distribution functions; TVComplement is 1 minus half the sum
-    of the differences of the frequencies. A column of numbers that one table alone has has the score 0. Private.
+    of the differences of the frequencies. If only one table has numbers in a column, its score is 0. Private.
     """
     scores = np.zeros(len(coding.columns))
     for j, column in enumerate(coding.columns):
@@ -226,7 +226,7 @@ def determined(coding: Coding, true: Side, made: Side) -> list[tuple[int, int, f
 
 
 def copied_shares(true: Side, made: Side) -> tuple[float, float]:
-    """Return the part of synthetic rows that equal a true row, and the part of true rows that equal another true row.
+    """Return the share of synthetic rows that equal a true row, and of true rows that equal another true row.
 
     All columns must be equal, after rounding as the schema says. NewRowSynthesis, with a tolerance of 0, is 1 minus the
     first. The second says how much chance would do: without any copying, a new row of the same people would often equal

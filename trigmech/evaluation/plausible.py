@@ -2,8 +2,8 @@
 
 Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
 and products are the fitted targets and a normal deviation of what shrinkage leaves open: by Tweedie's formula the
-posterior variance is that of the noise times the derivative of the shrunken value. Within cells, of which nothing was
-measured, dependence goes on as it is between them.
+posterior variance is that of the noise times the derivative of the shrunken value. Nothing was measured within
+cells, so dependence there continues the dependence between them.
 """
 
 from collections.abc import Callable

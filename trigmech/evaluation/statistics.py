@@ -76,7 +76,7 @@ def means(schema: Schema) -> Statistic:
 def correlations(schema: Schema, kind: Correlation = "pearson") -> Statistic:
     """Return the statistic of the correlations of all columns of numbers, a symmetric matrix in the schema's order.
 
-    Rows in which either value is missing are left out; where a value is constant then, the correlation is 0.
+    Rows in which either value is missing are left out. If a column is constant in the rest, its correlation is 0.
     """
     check_choice("kind", kind, Correlation)
     return partial(_correlations, _numbers(schema), kind)

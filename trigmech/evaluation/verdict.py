@@ -59,7 +59,7 @@ LIMITS: dict[str, LightLimits] = {
 USES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "single columns": (("columns_mean", "column_worst", "missing_worst"), ()),
     "pairs of columns": (("pairs_mean", "correlations_mean"), ("pair_worst", "correlation_worst")),
-    "groups of 100 rows and more": (("groups_mean",), ("groups_worst",)),
+    "groups of at least 100 rows": (("groups_mean",), ("groups_worst",)),
     "regressions": (("regression_loss",), ()),
     "rows that pass for true ones": (("detector",), ()),
 }

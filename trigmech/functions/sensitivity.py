@@ -128,7 +128,7 @@ def pair_l2_diameter(d: int, single: Sequence[float], paired: Sequence[float]) -
     Parameters
     ----------
     d : int
-        Number of columns, at least 1; without pairs for 1.
+        Number of columns, at least 1; for d = 1 there are no pairs.
     single : sequence of float (p,)
         v_a, at least 0: the weight of T_a(x_i), a = 1..p, for every column i. May be empty.
     paired : sequence of float (q,)

@@ -71,10 +71,10 @@ class WeightedTable:
         values : ndarray (q,)
             The statistics of the rows with their weights.
         influence : ndarray (m, q)
-            The influence of each row on each, as for :meth:`variances`.
+            The influence of each row on each statistic, as for :meth:`variances`.
         level : float
         population : bool
-            Whether the intervals are to hold the values of the population, or those of the private table.
+            True for intervals of the population's values, False for intervals of the private table's values.
 
         Raises
         ------

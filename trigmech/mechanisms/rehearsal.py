@@ -59,7 +59,7 @@ def rehearsed(design: Design, points: Array, rng: np.random.Generator, *, turned
 
 
 def rehearsed_release(design: Design, points: Array, rng: np.random.Generator, *, turned: bool = False) -> Release:
-    """Return the release of a public table by a design. Its noise is that for the design's n, for any m.
+    """Return the release of a public table by a design. Its noise has the size for the design's n, also if m differs.
 
     Parameters as for :func:`rehearsed`. The returned release counts m rows.
 

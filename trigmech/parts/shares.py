@@ -142,8 +142,8 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
     table : dataframe, array_like (n, d), path or TableFile, private
         All rows of the party's persons, as for :func:`trigmech.measure_part`.
     design : Design
-        The same for all parties, made once: by :func:`trigmech.design` for the number of persons of all together, and
-        :meth:`trigmech.Design.for_shares`; or, after the first round, by :func:`release_shares`.
+        The same for all parties, made once. For the first round, :func:`trigmech.design` makes it for the total number
+        of persons, and :meth:`trigmech.Design.for_shares` prepares it. For later rounds, :func:`release_shares` does.
     party : int
         The number of this party, from 1 to m. Each party has its own number in all rounds, so that no rows are added
         twice in the place of another party's rows.

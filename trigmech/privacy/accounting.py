@@ -112,8 +112,8 @@ def _gaussian_mu(epsilon: float, delta: float) -> float:
 def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     """Return a proved epsilon, at the given delta, of all charges of one run together under adaptive composition.
 
-    Without Gaussian noise, at delta = 0, it adds up. Gaussian alone is composed exactly (GDP). Anything else is
-    composed by the pessimistic privacy loss distributions of dp_accounting: a release with an L1 or an Linf
+    Without Gaussian noise, at delta = 0, the epsilons add up. Gaussian alone is composed exactly (GDP). Anything else
+    is composed by the pessimistic privacy loss distributions of dp_accounting: a release with an L1 or an Linf
     sensitivity enters as the worst mechanism of its pure epsilon, single coordinates as the one-dimensional Laplace
     mechanism. The privacy loss of additive noise depends on shift / scale alone, so the library's default relation
     serves for the replace-one sensitivities used here. Claimed charges enter as in the module's docstring.

@@ -357,7 +357,9 @@ class LedgerFile:
             remedy = "A reserve is fixed by `trigmech ledger create --reserve-delta`; raising the budget leaves it"
         else:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
-            what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
+            what = (f" has no finite epsilon at delta={shown_up(limit.budget.delta)}, so it cannot be counted in the "
+                    f"budget {limit.budget}") if math.isinf(alone) else (
+                    f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
         raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}. The ledger would accept "
                           f"{ledger_audit.remaining(state)}. To see it: `trigmech ledger show "

@@ -130,7 +130,7 @@ class PrefixSums(Histogram):
 
     def __post_init__(self) -> None:
         if self.partition.intervals > MOST_RANGES:
-            raise InputError(f"prefix sums must be of at most {MOST_RANGES} intervals, not {self.partition.intervals}")
+            raise InputError(f"prefix sums can have at most {MOST_RANGES} intervals, not {self.partition.intervals}")
 
     def encode(self, means: Array) -> Array:
         """Return the indicators' frequencies, then the factor times the intervals' frequencies."""

@@ -190,7 +190,7 @@ def _sentences(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, flo
 def _parts(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, float | None],
            limits: Mapping[str, LightLimits]) -> list[Section]:
     epsilons = [f"ε = {number(step.epsilon)}" for step in steps]
-    good = [_epsilon(smallest[name]) for name in schema.names]
+    good = [_epsilon(smallest[name], steps) for name in schema.names]
     columns = [(name, good[j], *(percent(step.expected.columns[j].error) for step in steps))
                for j, name in enumerate(schema.names)]
     found = [Section("Over epsilon", _overall(steps), "Means over all columns and pairs, and how many are good.",
@@ -217,8 +217,8 @@ def _effect(value: float, most: float) -> str:
     return "" if math.isnan(value) else "not at all" if value > most else number(value, 2)
 
 
-def _epsilon(value: float | None) -> str:
-    return "not here" if value is None else number(value)
+def _epsilon(value: float | None, steps: Sequence[Step]) -> str:
+    return f"above {number(steps[-1].epsilon)}" if value is None else number(value)
 
 
 def _overall(steps: Sequence[Step]) -> Table:
@@ -255,7 +255,7 @@ def _amount(outlook: Outlook, at: int) -> str:
 
 def _pairs(steps: Sequence[Step], epsilons: Sequence[str], smallest: Mapping[str, float | None]) -> Table:
     held = [{each.name: each.error for each in step.expected.correlations} for step in steps]
-    rows = [(each.name, _epsilon(smallest[each.name]), *(
+    rows = [(each.name, _epsilon(smallest[each.name], steps), *(
         percent(step.expected.pairs[at].error) + (f"; {number(own[each.name], 2)}" if each.name in own else "")
         for step, own in zip(steps, held, strict=True))) for at, each in enumerate(steps[0].expected.pairs)]
     return Table("Expected errors of pairs", ("Pair", "Good from ε", *epsilons), rows)

@@ -61,8 +61,8 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     Raises
     ------
     InputError
-        If a file cannot be written, the seed is no such number, a table does not fit the schema, or there are rows of
-        other people without a table, or fewer than 20 rows of either.
+        If a file cannot be written, the seed is not such a number, a table does not fit the schema, or there are rows
+        of other people without a table, or fewer than 20 rows of either.
 
     Notes
     -----

@@ -11,10 +11,10 @@
     column     = name in double or single quotes | bare word of letters, digits and _
     constant   = number such as -2.5 or 1_000 | text in quotes | date or time such as 2020-12-31 | "true" | "false"
 
-A quotation mark within quotes is written twice. The words of the grammar are no bare words: a column called ``in``
-stands in quotes. On the left of a comparison is always a column. On the right a bare word is a column; text in quotes
-is a column if there is one of that name, and it is an error if it is a category of the left column too (write a bare
-word for the column, or ``in ("text")`` for the category). What stands in a list is always a constant.
+A quotation mark within quotes is written twice. The words of the grammar cannot be bare words: a column called ``in``
+must stand in quotes. On the left of a comparison is always a column. On the right a bare word is a column; text in
+quotes is a column if there is one of that name, and it is an error if it is a category of the left column too (write a
+bare word for the column, or ``in ("text")`` for the category). Entries of a list are always constants.
 
 A comparison with a missing value is false, ``!=`` too; apart from that the logic is that of two values, so that
 ``not (a = 1)`` holds where a is missing. Numbers and times compare as they are, also between columns; ordinal columns

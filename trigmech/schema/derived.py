@@ -105,8 +105,8 @@ class Derived:
 class Completion:
     """Adds derived columns to the values of the others.
 
-    ``steps`` are the derived columns in an order in which each can be computed, with its formula and its digits;
-    ``order`` are the names of all columns as they stand in a synthetic table.
+    ``steps`` has each derived column with its formula and its digits, after the columns that the formula needs.
+    ``order`` has the names of all columns in the order of a synthetic table.
     """
 
     steps: tuple[tuple[str, Expression, int | None], ...]

@@ -20,9 +20,9 @@ Cell = float | int | str | None
 
 @dataclass(frozen=True)
 class Lookup:
-    """A public table: the last cell of each row is the result for the others, which are its key.
+    """A public table: the last cell of each row is the result, and the other cells are its key.
 
-    name: By which formulas call it, usually the name of its file.
+    name: The name that formulas use, usually the name of its file.
     rows: From 1 to 100,000 rows of equal length, at least 2. A column is of numbers, or of text; in the last column
       None means that the result is missing.
 

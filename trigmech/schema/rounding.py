@@ -2,8 +2,8 @@
 
 A continuous column without ``decimals`` has as many digits after the point as 1/10,000 of its range, and whole numbers
 if that is 1 or more. Under a transform it is 1/10,000 of the range of the logarithm: more digits for small numbers and
-fewer for large ones. A number that is a bound, or a decimal of up to three more digits, such as a value that many rows
-share, stays as it is. Columns from -1 to 1 without a transform, such as those of :meth:`trigmech.Schema.cube`, are
+fewer for large ones. Bounds stay as they are, and so does a number with up to three more digits, such as a value that
+many rows share. Columns from -1 to 1 without a transform, such as those of :meth:`trigmech.Schema.cube`, are
 taken to lie in the cube: their numbers are the points themselves and are not rounded.
 """
 

@@ -296,9 +296,10 @@ class Schema:
         Returns
         -------
         dict of str to ndarray or masked array (m,)
-            By name, in order. If the column keeps missing values, they are masked. Continuous columns give floats;
-            integer columns, and binary ones with integers, int64; others datetime64, or the categories themselves, with
-            strings as objects. :func:`trigmech.tables.frames.like` makes dataframes of them.
+            By name, in order. If the column keeps missing values, they are masked. The types are float for continuous
+            columns, int64 for integer columns and for binary columns whose two values are integers, and datetime64 for
+            times. Columns of categories give the categories themselves; texts are objects.
+            :func:`trigmech.tables.frames.like` makes dataframes of them.
 
         Raises
         ------

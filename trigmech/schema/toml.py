@@ -204,7 +204,8 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{str(path)!r} is not valid TOML: {problem}") from None
+        raise InputError(f"{str(path)!r} is not valid TOML: {problem}. Write numbers as 1000 or "
+                         "1_000, dates as 2000-01-31, texts in quotes, and each name once") from None
     except RecursionError:
         raise InputError(f"{str(path)!r} is not a schema file: it is nested too deeply") from None
 

@@ -50,8 +50,8 @@ def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibrati
         nothing is charged or drawn.
     BudgetError
         If the charges would exceed the ledger's budget. Then nothing is charged or drawn; at published scales, earlier
-        steps stay spent. Also if a step costs more than its charge by the noise's own proof; this is checked for all
-        steps before the first charge.
+        steps stay spent. Also if OpenDP's map for the noise gives a step a higher cost than its charge; this
+        is checked for all steps before the first charge.
 
     Notes
     -----
