@@ -55,13 +55,7 @@ class FileWorkers:
         return self._files.chunks(schema) if self._buckets is None else self._buckets.tables()
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
-        """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice.
-
-        Raises
-        ------
-        WorkerError
-            If processes end again and again.
-        """
+        """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice."""
         packed = question.packed()
         if self._buckets is not None and not self._buckets.paths:
             yield answered(packed, self._in_memory)

@@ -1,6 +1,6 @@
 """PRIVATE. A table that workers measure, as the steps see it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,9 @@ from trigmech.measurement.persons import chunk_of
 from trigmech.measurement.rows import PrivateRows, Progress
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.schema import Schema
+
+NO_CATEGORIES = ("Dask and Spark cannot find private categories; give the categories in the schema, or measure "
+                 "Parquet files without an engine")
 
 
 class Workers(Protocol):
@@ -31,14 +34,31 @@ class Workers(Protocol):
         """Release the workers that were started for this table."""
 
 
+class ClusterWorkers:
+    """What Dask and Spark have in common: their workers keep the cells."""
+
+    def __init__(self, schema: Schema) -> None:
+        if schema.private_categories:
+            raise InputError(NO_CATEGORIES)
+
+    def tables(self, schema: Schema) -> Iterable[Any]:
+        """Refuse what needs the cells themselves."""
+        raise InputError(NO_CATEGORIES)
+
+
+def check_columns(held: Sequence[str], wanted: Iterable[str]) -> None:
+    """Raise an InputError if a DataFrame lacks a column of the schema, or has two of one name."""
+    absent = [name for name in wanted if name not in held]
+    if absent:
+        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if len(set(held)) < len(held):
+        raise InputError("the table's column names must be distinct")
+
+
 class SpreadTable:
     """A table that workers measure; see :class:`trigmech.measurement.rows.PrivateTable`.
 
-    Raises
-    ------
-    InputError
-        If the table does not fit the schema, as far as it was looked at: it is read for that only if something of the
-        schema is private. If it has too few persons.
+    It is read at the start, to be checked, only if something of the schema is private.
     """
 
     def __init__(self, workers: Workers, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:

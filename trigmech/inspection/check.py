@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.inspection.categories import CategoryLook
 from trigmech.inspection.files import absent, fault, opened, places_of, ragged
 from trigmech.inspection.findings import FEWEST, MEANINGS, Finding, Findings, times
 from trigmech.inspection.numbers import NumberLook
-from trigmech.inspection.tallies import Array, Lines, Mask, Places
+from trigmech.inspection.tallies import Lines, Mask, Places
 from trigmech.inspection.words import finding
 from trigmech.measurement.persons import identity, is_nobody, read_by
 from trigmech.measurement.rows import Progress

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from trigmech._arrays import Array
 from trigmech.inspection.findings import FEWEST, Finding, times
-from trigmech.inspection.tallies import Array, Different, Frequent, Lines, Mask, Places
+from trigmech.inspection.tallies import Different, Frequent, Lines, Mask, Places
 from trigmech.inspection.words import finding, hint
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import transformed

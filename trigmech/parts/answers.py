@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.functions import lattice
 from trigmech.measurement.release import Rounds, Selected
@@ -25,7 +25,6 @@ from trigmech.privacy.noise import drawn as simulated
 from trigmech.schema.schema import Schema
 from trigmech.storage.rounds_file import fingerprint
 
-Array = NDArray[np.float64]
 # A function from a statistic and the fingerprint of the question to the sums.
 Answer = Callable[[Statistic, str], Total]
 
@@ -33,13 +32,7 @@ Answer = Callable[[Statistic, str], Total]
 class Unanswered(Exception):  # noqa: N818 - it says what happened
     """The question that is next.
 
-    Attributes
-    ----------
-    asked : Statistic
-    schema : Schema
-        That maps the table to points, or, if ``raw``, that the table's columns are read by.
-    raw : bool
-        Whether the table is asked as it is.
+    Its schema maps the table to points. If the table is asked ``raw``, as it is, the schema says how to read it.
     """
 
     def __init__(self, asked: Statistic, schema: Schema, raw: bool) -> None:

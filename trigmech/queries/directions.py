@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import column_name
 from trigmech.functions.partition import Partition, all_codes
 from trigmech.queries.base import UNIT, Query, parents
 from trigmech.queries.book import Book, Numbers, register
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Scores are multiples of 2^-10, and entries of directions multiples of 2^-15, so that sums over rows are exact.
 SCORE_BITS, ENTRY_BITS = 10, 15

@@ -18,7 +18,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.queries.base import UNIT, Array, Query
+from trigmech._arrays import Array
+from trigmech.queries.base import UNIT, Query
 from trigmech.queries.joint import Marginal
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import cell_names, column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Array, Integers, Query, indicators, parents
+from trigmech.queries.base import UNIT, Query, indicators, parents
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import TWO_ENTRIES
 

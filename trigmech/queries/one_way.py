@@ -16,11 +16,12 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.naming import interval_names, position_names
 from trigmech.functions.partition import Partition
-from trigmech.queries.base import UNIT, Array, Query, indicators
+from trigmech.queries.base import UNIT, Query, indicators
 from trigmech.queries.book import Book, Numbers, register
 
 # The most intervals for prefix sums, and the most positions for contrasts. Time and memory grow with their squares.

@@ -9,12 +9,13 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.contrasts import signs
 from trigmech.functions.naming import column_name
 from trigmech.functions.partition import columns_of, even_edges
-from trigmech.queries.base import UNIT, Array
+from trigmech.queries.base import UNIT
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import MOST_CONTRASTS, ORDERS, Look
 

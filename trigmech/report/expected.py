@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.index import FunctionIndex
 from trigmech.planning.design import Agenda
 from trigmech.queries.base import Measurement
@@ -21,8 +21,6 @@ from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
 from trigmech.schema.values import text_of
-
-Array = NDArray[np.float64]
 
 TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 # The fraction of rows of the category whose means the preview describes.
@@ -202,7 +200,7 @@ def _together_moments(index: FunctionIndex, scales: Array) -> Iterable[Expected]
     """Return the noise in correlations, in contingency tables, and in means within a category."""
     domain = index.domain
 
-    def worst(chosen: NDArray[np.int64]) -> float | None:
+    def worst(chosen: Integers) -> float | None:
         return float(scales[chosen].max()) if len(chosen) else None
 
     if len(domain.numbers) > 1:

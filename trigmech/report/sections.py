@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech._files import write_whole
 from trigmech.distribution import Distribution
 from trigmech.evaluation.distances import Evaluation, distribution_difference, evaluate, total_variation
@@ -45,8 +45,6 @@ from trigmech.report.statement import Table
 from trigmech.results import Synthesis
 from trigmech.schema.schema import Schema
 from trigmech.tables.different import different_rows
-
-Array = NDArray[np.float64]
 
 SHOWN_AT_ONCE = 24
 MOST_BARS = 12
@@ -176,7 +174,7 @@ def _column_picture(name: str, own: ColumnShares, truth: ColumnShares | None, no
     return pictures.add(name, alt, bars(labels, shares, other, released))
 
 
-def _pooled(shares: Array, order: NDArray[np.int64]) -> Array:
+def _pooled(shares: Array, order: Integers) -> Array:
     return np.append(shares[order], max(0.0, float(shares.sum() - shares[order].sum())))
 
 

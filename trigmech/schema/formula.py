@@ -108,24 +108,11 @@ OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def parse(name: str, text: Any, ranges: Mapping[str, Range], tables: Mapping[str, Lookup]) -> Expression:
-    """Return a formula about columns with these ranges.
+    """Return the formula, of at most 1,000 characters, of a derived column of this name.
 
-    Parameters
-    ----------
-    name : str
-        Of the derived column, for messages.
-    text : str
-        At most 1,000 characters.
-    ranges : mapping of str to Range
-        Of the columns that it may read, by name.
-    tables : mapping of str to Lookup
-        The public tables, by the name by which the formula calls them.
-
-    Raises
-    ------
-    InputError
-        One line that names the column, the place and the rule, if the formula is not in the grammar, reads a column
-        that is not there, or could have no finite value.
+    It may read the columns that have ``ranges``, and calls the public tables by their names. If it is not in the
+    grammar, reads a column that is not there, or could have no finite value, an InputError of one line names the
+    column, the place and the rule.
     """
     return _Parser(name, text, ranges, tables).whole()
 

@@ -50,15 +50,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._files import check_writable, keep_name
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, PaidError
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger_lock import check_links, new_attempt, new_run, resolved, version
 
-Array = NDArray[np.float64]
 Found = dict[str, tuple[str, ...]]
 
 FORMAT = "trigmech rounds 1"
