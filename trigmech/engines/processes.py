@@ -47,11 +47,9 @@ class FileWorkers:
         self._pool: ProcessPoolExecutor | None = None
 
     def n(self, schema: Schema) -> int | None:
-        """Return the number of persons."""
         return self._files.n if self._buckets is None else self._buckets.n
 
     def tables(self, schema: Schema) -> Iterable[Any]:
-        """Yield the table as it is."""
         return self._files.chunks(schema) if self._buckets is None else self._buckets.tables()
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
@@ -86,7 +84,6 @@ class FileWorkers:
                                       "smaller row groups. Nothing was charged for this measurement")
 
     def close(self) -> None:
-        """End the processes, and remove the files on the disk."""
         self._end()
         if self._buckets is not None:
             self._buckets.close()

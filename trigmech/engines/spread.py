@@ -80,18 +80,15 @@ class SpreadTable:
         return f"SpreadTable(n={self.n}, values hidden)"
 
     def say(self, step: str, done: int, total: int, /) -> None:
-        """Tell of progress: public facts alone."""
         if self._progress is not None:
             self._progress(step, done, total)
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the table as it is, of the schema's columns."""
         return _SpreadRows(self.n, self._complete.domain, lambda: (chunk_of(table, schema, raw=True) for table in
                                                                    self._workers.tables(schema)), self, schema,
                            schema, True)
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
         complete, first = (schema, schema) if found else (self._complete, self._schema)
         return _SpreadRows(self.n, complete.domain, _nowhere, self, complete, first, False)
 
@@ -118,7 +115,6 @@ class _SpreadRows(PrivateRows):
     raw: bool
 
     def sums(self, asked: Statistic) -> Total:
-        """Return the sums of a statistic over the persons, computed by the workers; private."""
         total = self.table.sums(PieceQuestion(asked, self.schema, self.first, self.raw), self.n)
         self.check(total)
         return total

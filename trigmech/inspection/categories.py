@@ -8,7 +8,7 @@ import numpy as np
 from trigmech._arrays import Integers
 from trigmech.inspection.findings import FEWEST, Finding, times
 from trigmech.inspection.numbers import CONSTANT, IDENTIFIER
-from trigmech.inspection.tallies import DifferentTexts, Lines, Mask, Places
+from trigmech.inspection.tallies import DifferentTexts, Lines, MarkedRows, Mask
 from trigmech.inspection.words import finding, hint
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import ABSENT, UNKNOWN, codes_of
@@ -27,8 +27,9 @@ class CategoryLook:
 
     def __init__(self, column: Column) -> None:
         self._column = column
-        self._places = {kind: Places() for kind in ("missing", "no category", "no category, but for capitals", "other")}
-        self._bad: dict[str, Places] = {}
+        self._places = {kind: MarkedRows() for kind in (
+            "missing", "no category", "no category, but for capitals", "other")}
+        self._bad: dict[str, MarkedRows] = {}
         self._counts = np.zeros(len(column.categories or ()), dtype=np.int64)
         self._folded = {each.strip().casefold() for each in column.categories or () if isinstance(each, str)}
         self._unknown: set[int] = set()
@@ -39,7 +40,7 @@ class CategoryLook:
     def add(self, table: Columns, j: int, bad: Mapping[str, Mask], lines: Lines) -> Integers:
         """Count a chunk's values; return their category numbers (k,), ABSENT or UNKNOWN."""
         for kind, mask in bad.items():
-            self._bad.setdefault(kind, Places()).add(mask, lines)
+            self._bad.setdefault(kind, MarkedRows()).add(mask, lines)
         self._rows += len(lines)
         if self._column.private_categories:
             return self._add_texts(table, j, lines)

@@ -20,7 +20,7 @@ COMPARED = 2**20
 
 
 @dataclass
-class Places:
+class MarkedRows:
     """How many rows are marked, and the first of them."""
 
     count: int = 0

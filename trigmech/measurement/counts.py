@@ -29,7 +29,6 @@ class Histograms:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return sum(partition.size for partition in self.partitions)
 
     @cached_property
@@ -57,7 +56,6 @@ class Histograms:
                      [(partition.size,) for partition in self.partitions], (), NO_PRODUCTS)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add the shares of a chunk's persons. Raise an InputError if a row is outside the domain."""
         chunk = chunk.mapped()
         if chunk.starts is not None:
             for rows, starts, count in pieces(len(chunk.rows), chunk.starts):
@@ -73,7 +71,6 @@ class Histograms:
         total.add(np.concatenate(found), len(chunk.rows), SHARE_BITS)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError unless each histogram counts all persons."""
         _check_groups(total, [partition.size for partition in self.partitions])
 
     def parted(self, total: Total) -> list[Array]:
@@ -107,7 +104,6 @@ class JointCounts:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return sum(self.sizes) + len(self.places)
 
     @cached_property
@@ -134,7 +130,6 @@ class JointCounts:
                           codes.shape[1], starts, PRODUCT_BITS, products)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError unless each table counts all persons."""
         _check_groups(total, self.sizes)
 
     def parted(self, total: Total) -> tuple[list[Array], Array]:

@@ -109,11 +109,9 @@ class Several:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return sum(each.size for each in self.statistics)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add a chunk's persons to each statistic."""
         persons = 0
         for each, part in self._parts(total):
             each.add(chunk, part)
@@ -121,7 +119,6 @@ class Several:
         total.n += persons
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if so many persons cannot have these sums."""
         for each, part in self._parts(total):
             part.n = total.n
             each.check(part)

@@ -53,7 +53,6 @@ class FunctionSums:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return self.functions.K + (self.quadratic.K if self.covariance else 0)
 
     @cached_property
@@ -80,7 +79,6 @@ class FunctionSums:
                       total)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if a sum is larger than the number of persons."""
         bound = float(total.n) * (1.0 + 1e-9)
         if not (np.abs(total.over(lattice.BITS)) <= bound).all():
             raise InputError("sums of functions with values in [-1, 1] are larger than the number of persons")

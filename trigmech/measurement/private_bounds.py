@@ -66,7 +66,6 @@ class CellCounts:
 
     @property
     def size(self) -> int:
-        """The number of counts."""
         return sum(len(edge) - 1 for edge in self.edges)
 
     def add(self, chunk: Chunk, total: Total) -> None:
@@ -80,7 +79,6 @@ class CellCounts:
                                       for cell, edge in zip(cells, self.edges, strict=True)]), count)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if a count is below 0, or if a column's counts sum to more than the number of persons."""
         counts = self.parted(total)
         if not all((count >= 0.0).all() and count.sum() <= total.n for count in counts):
             raise InputError(f"the counts of {total.n} persons sum to more than {total.n}")

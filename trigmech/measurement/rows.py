@@ -158,17 +158,14 @@ class PrivateTable:
         self._open.close()
 
     def say(self, step: str, done: int, total: int, /) -> None:
-        """Report progress, with public facts only."""
         if self._progress is not None:
             self._progress(step, done, total)
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the schema's columns of the table, not mapped to points, in one or more chunks."""
         return PrivateRows(self.n, self._rows.domain,
                            lambda: (chunk_of(part, schema, raw=True) for part in self._parts(schema)))
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the rows as points of the cube; ``found`` if bounds or categories of the schema were private."""
         if not found:
             return self._rows
         self.say(self._next, 0, 0)

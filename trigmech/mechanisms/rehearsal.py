@@ -28,7 +28,6 @@ class _Rehearsal(Session):
         """Do nothing."""
 
     def draw(self, values: Array, charge: Charge) -> Array:
-        """Return the values with simulated noise of the charge's distribution and scale, or with its opposite."""
         noisy = drawn(self._noise, charge.law, values, charge.scale)
         return 2.0 * values - noisy if self._turned else noisy
 

@@ -60,11 +60,9 @@ class AskedTable:
         """Say nothing."""
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the table as it is."""
         return _AskedRows(self.n, schema.domain, tuple, self, schema, True)
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the table's rows as points of the cube."""
         return _AskedRows(self.n, schema.domain, tuple, self, schema, False)
 
     def answer(self, asked: Statistic, schema: Schema, raw: bool) -> Total:
@@ -85,7 +83,6 @@ class _AskedRows(PrivateRows):
     raw: bool
 
     def sums(self, asked: Statistic) -> Total:
-        """Return the sums that are asked for, or raise :class:`Unanswered`."""
         return self.table.answer(asked, self.schema, self.raw)
 
 
@@ -103,16 +100,13 @@ class Recorder:
         self._rounds, self._noise = rounds, noise
 
     def begin(self) -> bool:
-        """Be there before the first charge."""
         return self._rounds is not None and self._rounds.begin()
 
     def remove(self) -> None:
-        """Be gone."""
         if self._rounds is not None:
             self._rounds.remove()
 
     def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Selected | None:
-        """Return what the next draw released before."""
         found = None if self._rounds is None else self._rounds.known(charge, shape)
         if self._known:
             drawn, found = self._known.pop(0)
@@ -125,7 +119,6 @@ class Recorder:
         return found
 
     def keep(self, charge: Charge, released: Array | Selected) -> None:
-        """Keep what a draw released."""
         if self._rounds is not None:
             self._rounds.keep(charge, released)
         if isinstance(released, np.ndarray):

@@ -152,10 +152,6 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
         releases. The noise in the sum has m / (m - t) times the design's variance; error bars do not include this.
     progress : callable, optional
 
-    Returns
-    -------
-    Share
-
     Raises
     ------
     InputError

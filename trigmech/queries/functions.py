@@ -67,6 +67,7 @@ class Functions(Query):
     """
 
     name: ClassVar[str] = "functions"
+    kind: ClassVar[str] = "function"
     features: FunctionSet
     domain: Domain
     weights: Array
@@ -113,11 +114,6 @@ class Functions(Query):
     def size(self) -> int:
         """The members."""
         return len(self.weights)
-
-    @property
-    def kind(self) -> str:
-        """The kind of the functions."""
-        return "function"
 
     @property
     def kinds(self) -> NDArray[np.str_]:

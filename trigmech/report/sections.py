@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trigmech._arrays import Array, Integers
-from trigmech._files import write_whole
+from trigmech._files import check_writable, write_whole
 from trigmech.distribution import Distribution
 from trigmech.evaluation.distances import Evaluation, distribution_difference, evaluate, total_variation
 from trigmech.evaluation.error_bars import PredictedError
@@ -55,6 +55,15 @@ FEWEST_QUERIES, MOST_QUERIES = 50, 1_000
 PRIVATE_MARK = "not-private"
 # Numbers in a sample that is drawn to count its rows.
 MOST_SAMPLED = 2**21
+
+
+def page_path(path: str | Path, private: bool) -> Path:
+    """Return where a page is written: a private one has "not-private" in its name. It can be written there."""
+    path = Path(path)
+    if private and PRIVATE_MARK not in path.name.lower():
+        path = path.with_name(f"{path.stem}.{PRIVATE_MARK}{path.suffix}")
+    check_writable(path)
+    return path
 
 
 @dataclass(frozen=True)

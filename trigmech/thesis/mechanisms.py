@@ -114,7 +114,6 @@ class ThesisMechanism(Mechanism):
         """Return the points on which weights are fitted."""
 
     def plan(self, facts: PublicFacts) -> Design:
-        """Return the planned measurements and charges."""
         measured = self._measured(facts)
         return Design(self, facts, measured, measured.scales.charges)
 
