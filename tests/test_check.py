@@ -23,7 +23,7 @@ from test_cli import run as run  # a fixture
 import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.inspection.findings import BOUNDS, FEWEST, Finding, Findings
-from trigmech.inspection.tallies import COUNTED, Different, DifferentTexts, Frequent, Places
+from trigmech.inspection.tallies import COUNTED, Different, DifferentTexts, Frequent, MarkedRows
 from trigmech.tables.csv_cells import floats_of, times_of
 from trigmech.tables.lenient import cause_of_date, cause_of_number
 from trigmech.tables.reader import TableFile
@@ -495,7 +495,7 @@ def test_frequent_values_are_those_of_counting_and_are_never_lost():
 
 
 def test_places_and_differences_are_those_of_the_whole():
-    places = Places()
+    places = MarkedRows()
     marked = np.random.default_rng(4).uniform(size=100) < 0.3
     for at in range(0, 100, 7):
         places.add(marked[at : at + 7], np.arange(at, min(at + 7, 100)))

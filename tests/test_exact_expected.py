@@ -76,16 +76,16 @@ def test_noise_of_a_histogram_is_that_of_its_sums():
     # An indicator, and four intervals with the centres -.75, -.25, .25 and .75.
     partition = Partition((0,), 1, np.linspace(-1.0, 1.0, 5))
     look = Measurement(Histogram(0, partition), 1.0, None, 0.01)
-    mean, below, special = expected._of_histogram(look, tm.Column("x", 0, 10, special=[99]))
+    mean, below, special = expected._of_look(look, tm.Column("x", 0, 10, special=[99]))
     assert mean.error == pytest.approx(5.0 * 0.01 * math.sqrt(2 * (0.75**2 + 0.25**2)), rel=1e-12)
     assert (below.what, below.unit) == ("share of the rows below any value", POINTS)
     assert below.error == pytest.approx(100.0 * 0.01 * look.query.greatest_noise, rel=1e-12)
     assert told([special]) == [("x", "share of a special or missing value", pytest.approx(1.0), POINTS, "")]
-    found = list(expected._of_histogram(look, tm.Column("x", 0, 1, kind="binary", missing="keep")))
+    found = list(expected._of_look(look, tm.Column("x", 0, 1, kind="binary", missing="keep")))
     assert [each.what for each in found] == ["share of 1", "share of a special or missing value"]
     names = Measurement(Histogram(0, Partition((0, 1, 2), None, np.empty(0))), 1.0, None, 0.02)
     column = tm.Column("x", kind="categorical", categories=["a", "b", "c"])
-    assert told(expected._of_histogram(names, column)) == [("x", "frequency of a category", pytest.approx(2.0), POINTS,
+    assert told(expected._of_look(names, column)) == [("x", "frequency of a category", pytest.approx(2.0), POINTS,
                                                             "")]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import trigmech as tm
 from trigmech.errors import InputError
-from trigmech.inspection.check import Look, PersonLook
+from trigmech.inspection.check import PersonLook, TableLook
 from trigmech.inspection.findings import FEWEST
 from trigmech.tables.frames import Columns
 from trigmech.tables.reader import TableFile
@@ -67,7 +67,7 @@ def test_few_persons_are_counted_exactly_and_many_up_to_the_limit():
 @pytest.mark.parametrize("column", [tm.Column("x", 0, 10), tm.Column("x", kind="categorical", categories="private"),
                                     tm.Column("x", kind="ordinal", categories=["a", "b"])], ids=lambda each: each.kind)
 def test_a_column_that_cannot_be_read_is_one_finding_however_many_chunks_it_has(column):
-    look = Look(tm.Schema([column, tm.Column("y", 0, 1)], ["y <= 1"]))
+    look = TableLook(tm.Schema([column, tm.Column("y", 0, 1)], ["y <= 1"]))
     for first in (0, 30):
         look.add(pa.table({"x": [[1], [2]] * 15, "y": [0.5] * 30}), ("x", "y"), {}, np.arange(first, first + 30))
     kept, = (each for each in look.findings([], "row") if each.column == "x")

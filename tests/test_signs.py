@@ -411,7 +411,7 @@ def test_the_greatest_noise_is_that_of_half_of_the_ordinary_rows(special):
 def test_the_noise_in_the_share_of_a_special_value_is_half_of_its_sign_s(special):
     query = of_signs(5, 64, special)
     column = tm.Column("x", 0, 10, special=tuple(range(90, 90 + special)))
-    mean, half, share = expected._of_signs(Measurement(query, 1.0, None, 0.01), column)
+    mean, half, share = expected._of_look(Measurement(query, 1.0, None, 0.01), column)
     assert (mean.what, half.what, share.what) == (
         "mean", "share of the rows in half of the range", "share of a special or missing value")
     assert half.error == pytest.approx(0.25 * np.sqrt(4.0 + special), rel=1e-12)

@@ -46,6 +46,14 @@ def write_whole(path: Path, content: bytes) -> None:
         beside.write_bytes(content)
 
 
+def made_folder(path: Path) -> None:
+    """Make a folder, with those above it, or raise an InputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"cannot make the folder {str(path)!r}: {problem.strerror}") from None
+
+
 def check_writable(path: Path) -> None:
     """Raise the InputError that :func:`replacing` would raise, and write nothing."""
     if path.is_dir():

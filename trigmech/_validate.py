@@ -84,6 +84,11 @@ def check_positive(**arguments: Any) -> None:
             raise InputError(f"{name} must be positive and finite, not {shown(value)}")
 
 
+def check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+
+
 def check_counts(options: object, others: tuple[Any, ...], *names: str) -> None:
     """Raise an InputError if one of the named attributes is neither a count nor one of the others."""
     _check_each(options, lambda value: is_integer(value, 1) and value <= LARGEST_COUNT,

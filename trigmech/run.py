@@ -44,12 +44,20 @@ def measured(private: TableSource, schema: Schema, planned: Design, rng: np.rand
         raise InputError("a simulation (rng) can be repeated, so it must not have a rounds file")
     file = account.file
     with rounds_file.opened(rounds, **identity(schema, planned, file)) as kept:
-        account.run, public_rng = kept.run, np.random.default_rng(kept.seed)
+        public_rng = taken_up(account, kept)
         if kept.resumed:
-            account.written = [entry.charge for entry in (file.entries if file else ()) if entry.run == kept.run]
             logger.info("continuing an interrupted run")
         with _charges_told(account):
             return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
+
+
+def taken_up(account: Ledger, kept: rounds_file.RoundsFile) -> np.random.Generator:
+    """Give a ledger the run of a rounds file, with what another process charged; return its public random numbers."""
+    account.run = kept.run
+    if kept.resumed:
+        account.written = [entry.charge for entry in (account.file.entries if account.file else ())
+                           if entry.run == kept.run]
+    return np.random.default_rng(kept.seed)
 
 
 @contextmanager

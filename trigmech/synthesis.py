@@ -119,10 +119,6 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
     rng, ledger, progress, rounds, engine, workers, scheduler
         As for :func:`synthesize`.
 
-    Returns
-    -------
-    NoisyMoments
-
     Raises
     ------
     InputError, BudgetError
@@ -256,10 +252,6 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     scheduler : str, optional
         The address of a Dask scheduler or a Spark master. Default: the client or session of the program, or else a new
         one on this machine for the run.
-
-    Returns
-    -------
-    Synthesis
 
     Raises
     ------

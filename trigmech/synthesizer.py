@@ -127,10 +127,6 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         y : ignored
             There for pipelines.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         InputError, BudgetError

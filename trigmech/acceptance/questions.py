@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.acceptance.criteria import Criterion
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
@@ -19,8 +20,6 @@ from trigmech.queries.distances import Distance, Moment, RowShare
 from trigmech.queries.joint import Marginal
 from trigmech.schema.encoding import decoded_number, place_of
 from trigmech.schema.schema import Schema
-
-Array = NDArray[np.float64]
 
 # Cells of all tables of one criterion: each row of the table is counted in one cell of every table.
 MOST_CELLS = 10**7

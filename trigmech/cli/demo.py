@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._files import check_writable, replacing
-from trigmech.errors import InputError
+from trigmech._files import check_writable, made_folder, replacing
 from trigmech.evaluation.distances import Evaluation, evaluate
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.privacy.budget import Budget, shown_up
@@ -48,10 +47,7 @@ def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable
     released if the folder cannot be written to. Bounds are each column's minimum and maximum, as in the thesis, because
     the data set is public.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"cannot make the folder {str(folder)!r}: {problem.strerror}") from None
+    made_folder(folder)
     files = folder / "synthetic.csv", folder / "demo.png"
     for file in files:
         check_writable(file)

@@ -66,7 +66,8 @@ def opened(table: Any, schema: Schema, progress: Progress | None = None, engine:
         return
     if files is None and kind is None:
         raise InputError(f"engine={chosen!r} measures Parquet files" + (
-            "" if chosen == "processes" else f", or a DataFrame of {chosen.title()}") + f", not {_said(table)}")
+            "" if chosen == "processes" else f", or a DataFrame of {chosen.title()}") + (
+            ", not CSV" if isinstance(table, TableFile) else ", not a table in memory"))
     made = _workers(chosen, table if files is None else files, schema, workers, scheduler)
     try:
         yield SpreadTable(made, schema, progress, least)
@@ -137,7 +138,3 @@ def _workers(engine: Engine, table: Any, schema: Schema, workers: int | None, sc
     from trigmech.engines.spark import SparkWorkers
 
     return SparkWorkers(table, schema, workers, scheduler)
-
-
-def _said(table: Any) -> str:
-    return "a table in memory" if not isinstance(table, TableFile) else "CSV"

@@ -11,6 +11,7 @@ from dask.delayed import delayed
 
 from trigmech.engines.processes import answer_of_file
 from trigmech.engines.question import PieceQuestion, PieceSums, answered
+from trigmech.engines.spread import ClusterWorkers, check_columns
 from trigmech.errors import InputError, TrigmechError, WorkerError
 from trigmech.measurement.persons import free_name, hashes, plain, read_by
 from trigmech.schema.column import CATEGORIES
@@ -21,27 +22,18 @@ from trigmech.tables.parquet_files import ParquetFiles, Piece, plain_type, read
 from trigmech.tables.reader import rows_at_once
 
 OBJECT = np.dtype(object)
-NO_CATEGORIES = ("Dask and Spark cannot find private categories; give the categories in the schema, or measure "
-                 "Parquet files without an engine")
 
 
-class DaskWorkers:
+class DaskWorkers(ClusterWorkers):
     """A table, and the cluster that measures it; see :class:`trigmech.engines.spread.Workers`.
 
-    Parameters
-    ----------
-    table : dask.dataframe.DataFrame or ParquetFiles, private
-        Files must be where every worker can read them.
-    schema : Schema
-    workers : int, optional
-        Processes of a cluster on this machine, which is made and ended here.
-    scheduler : str, optional
-        The address of a cluster's scheduler. Without either, the client is used that the program has, if it has one.
+    Files must be where every worker can read them. ``workers`` are the processes of a cluster on this machine, which is
+    made and ended here; ``scheduler`` is the address of another one. Without either, the client is used that the
+    program has, if it has one.
     """
 
     def __init__(self, table: Any, schema: Schema, workers: int | None, scheduler: str | None) -> None:
-        if schema.private_categories:
-            raise InputError(NO_CATEGORIES)
+        super().__init__(schema)
         if isinstance(table, ParquetFiles):
             table.check(read_by(schema), alike=schema.person is not None)
             self.library: str | None = "pyarrow"
@@ -51,7 +43,7 @@ class DaskWorkers:
         else:
             self.library = "pandas"
             names = [column.name for column in schema.columns if column.kind in CATEGORIES]
-            _check_columns(table, schema)
+            check_columns(list(table.columns), read_by(schema).names)
             table = _typed(table[list(read_by(schema).names)])
             self.categorical = categorical_names(table._meta, names)
         self._table = table
@@ -63,10 +55,6 @@ class DaskWorkers:
             return None
         return self._table.n if isinstance(self._table, ParquetFiles) else int(_row_free(
             lambda: self._client.compute(self._table.shape[0]).result()))
-
-    def tables(self, schema: Schema) -> Iterable[Any]:
-        """Refuse what needs the cells themselves."""
-        raise InputError(NO_CATEGORIES)
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each piece; Dask repeats those of workers that end, and returns each once."""
@@ -107,20 +95,10 @@ class DaskWorkers:
 
 
 def with_hashes(meta: Any, person: str, by: str, frame: Any) -> Any:
-    """Return a partition, a dataframe of pandas, with a column by which rows of the same person are brought together.
+    """Return a partition, a private dataframe of pandas, with a column ``by`` that brings a person's rows together.
 
-    Parameters
-    ----------
-    meta : pandas.DataFrame
-        Without rows: the columns, and the types that Dask was told they have.
-    person, by : str
-        The column that says whose a row is, and the new one.
-    frame : pandas.DataFrame, private
-
-    Raises
-    ------
-    InputError
-        If the partition lacks a column, or has it in a type in which it would mean something else than in others.
+    ``meta`` has no rows, but the columns with the types that Dask was told they have. An InputError says that the
+    partition lacks a column, or has it in a type in which it would mean something else than in others.
     """
     absent = [name for name in meta.columns if name not in frame.columns]
     if absent:
@@ -219,26 +197,12 @@ def _client(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
     return found, False
 
 
-def _check_columns(table: Any, schema: Schema) -> None:
-    held = list(table.columns)
-    wanted = [*schema.names] if schema.person is None else [*schema.names, schema.person]
-    absent = [name for name in wanted if name not in held]
-    if absent:
-        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
-    if len(set(held)) < len(held):
-        raise InputError("the table's column names must be distinct")
-
-
 def _typed(frame: Any) -> Any:
     """Return a Dask DataFrame that refuses to convert other values to text: 1, 1.0 and "1" differ elsewhere.
 
     Dask does so with columns that have no type when it takes a dataframe of pandas or what a function returns. What it
-    did to a frame that is persisted cannot be seen.
-
-    Raises
-    ------
-    InputError
-        If it did so with a dataframe of pandas; for what functions return, where the partition is made.
+    did to a frame that is persisted cannot be seen. A dataframe of pandas is refused here, what functions return where
+    the partition is made.
     """
     from dask.dataframe import DataFrame, Series
 

@@ -47,21 +47,13 @@ class FileWorkers:
         self._pool: ProcessPoolExecutor | None = None
 
     def n(self, schema: Schema) -> int | None:
-        """Return the number of persons."""
         return self._files.n if self._buckets is None else self._buckets.n
 
     def tables(self, schema: Schema) -> Iterable[Any]:
-        """Yield the table as it is."""
         return self._files.chunks(schema) if self._buckets is None else self._buckets.tables()
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
-        """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice.
-
-        Raises
-        ------
-        WorkerError
-            If processes end again and again.
-        """
+        """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice."""
         packed = question.packed()
         if self._buckets is not None and not self._buckets.paths:
             yield answered(packed, self._in_memory)
@@ -92,7 +84,6 @@ class FileWorkers:
                                       "smaller row groups. Nothing was charged for this measurement")
 
     def close(self) -> None:
-        """End the processes, and remove the files on the disk."""
         self._end()
         if self._buckets is not None:
             self._buckets.close()

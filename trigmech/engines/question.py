@@ -35,15 +35,8 @@ class Persons:
 class PieceQuestion:
     """The question to each piece; public.
 
-    Parameters
-    ----------
-    asked : Statistic
-    schema : Schema
-        Maps rows to points, and names the person.
-    first : Schema
-        That cells of files are read by; see :meth:`trigmech.measurement.rows.PrivateTable.rows`.
-    raw : bool
-        Whether the rows are asked as they are.
+    ``schema`` maps rows to points, and names the person; cells of files are read by ``first``, see
+    :meth:`trigmech.measurement.rows.PrivateTable.rows`. ``raw`` rows are asked as they are.
     """
 
     asked: Statistic
@@ -58,13 +51,7 @@ class PieceQuestion:
         return names if self.schema.person is None else [*names, self.schema.person]
 
     def packed(self) -> bytes:
-        """Return the question as workers take it.
-
-        Raises
-        ------
-        InputError
-            If it holds what cannot leave this process.
-        """
+        """Return the question as workers take it, or raise an InputError if a part of it cannot leave this process."""
         try:
             from cloudpickle import dumps  # Takes functions of a program's own file as well.
         except ImportError:
@@ -80,16 +67,8 @@ class PieceQuestion:
 class PieceSums(NamedTuple):
     """The sums of a piece; **private**.
 
-    Attributes
-    ----------
-    limbs : bytes
-        The limbs of the :class:`Total`, 64-bit integers with the low byte first.
-    n : int
-        Persons.
-    problem : str
-        If it is not empty, there are no sums.
-    failed : bool
-        Whether the problem is the worker's, not the table's.
+    The ``limbs`` of the :class:`Total` are 64-bit integers with the low byte first; ``n`` counts persons. With a
+    ``problem`` there are no sums; it is the worker's if it ``failed``, and otherwise the table's.
     """
 
     limbs: bytes
@@ -102,15 +81,7 @@ class PieceSums(NamedTuple):
 
     @property
     def total(self) -> Total:
-        """The sums.
-
-        Raises
-        ------
-        InputError
-            If the piece breaks a rule.
-        WorkerError
-            If the worker failed.
-        """
+        """The sums; a problem is raised as the error that it is."""
         if self.problem:
             raise (WorkerError if self.failed else InputError)(self.problem)
         total = Total(0)
@@ -119,14 +90,7 @@ class PieceSums(NamedTuple):
 
 
 def answered(packed: bytes, tables: Callable[[PieceQuestion], Iterable[Any]]) -> PieceSums:
-    """Return the answer to a packed question.
-
-    Parameters
-    ----------
-    packed : bytes
-    tables : callable, private
-        Returns the piece in tables that each have all rows of their persons.
-    """
+    """Return the answer to a packed question; each of the ``tables`` of the piece has all rows of its persons."""
     try:
         question: PieceQuestion = pickle.loads(packed)
         total = Total(question.asked.size)

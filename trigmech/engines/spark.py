@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from trigmech.engines.question import PieceQuestion, PieceSums, answered
+from trigmech.engines.spread import ClusterWorkers, check_columns
 from trigmech.errors import InputError, TrigmechError, WorkerError
 from trigmech.measurement.persons import free_name, hashes, read_by
 from trigmech.schema.schema import Schema
@@ -23,31 +24,21 @@ MEASURING = ("Spark could not measure the table ({}); its own log says more. Its
              "and find the files")
 UTC = ("UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu")
 ANSWER = "limbs binary, n bigint, problem string, failed boolean"
-NO_CATEGORIES = ("Dask and Spark cannot find private categories; give the categories in the schema, or measure "
-                 "Parquet files without an engine")
 
 
-class SparkWorkers:
+class SparkWorkers(ClusterWorkers):
     """A table, and the session that measures it; see :class:`trigmech.engines.spread.Workers`.
 
-    Parameters
-    ----------
-    table : pyspark.sql.DataFrame or ParquetFiles, private
-        Files must be where Spark's workers can read them.
-    schema : Schema
-    workers : int, optional
-        Threads of a local session that is made here, each with a process of Python.
-    scheduler : str, optional
-        The address of Spark's master for a session that is made here, or, with sc://, of its server. Without either the
-        session is used that the program has, if it has one.
+    Files must be where Spark's workers can read them. ``workers`` are the threads of a local session that is made here,
+    each with a process of Python; ``scheduler`` is the address of Spark's master for a session that is made here, or,
+    with sc://, of its server. Without either the session is used that the program has, if it has one.
     """
 
     library: str | None = "pyarrow"
     categorical: tuple[str, ...] = ()
 
     def __init__(self, table: Any, schema: Schema, workers: int | None, scheduler: str | None) -> None:
-        if schema.private_categories:
-            raise InputError(NO_CATEGORIES)
+        super().__init__(schema)
         self._session: Any = None
         self._rows: int | None = None
         columns = read_by(schema)
@@ -61,7 +52,8 @@ class SparkWorkers:
             elif workers is not None or scheduler is not None:
                 raise InputError("a Spark DataFrame's own session measures it; leave workers and scheduler out")
             else:
-                _check_columns(table, columns.names)
+                check_columns(table.columns, columns.names)
+                _check_times(_selected(table, columns.names), columns.names)
                 self._tables = [table]
         except BaseException:
             self.close()
@@ -72,10 +64,6 @@ class SparkWorkers:
         if schema.person is not None:
             return None
         return int(_row_free(self._tables[0].count)) if self._rows is None else self._rows
-
-    def tables(self, schema: Schema) -> Iterable[Any]:
-        """Refuse what needs the cells themselves."""
-        raise InputError(NO_CATEGORIES)
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each partition; Spark repeats those of tasks that end, and returns each once."""
@@ -121,16 +109,6 @@ def _frame_of(session: Any, files: Sequence[TableFile], names: Sequence[str]) ->
     frame = _row_free(lambda: _selected(session.read.parquet(*paths), names), READING)
     _check_times(frame, [name for name in names if getattr(plain_type(files[0].types[name]), "tz", None) is None])
     return frame
-
-
-def _check_columns(table: Any, names: Sequence[str]) -> None:
-    held = table.columns
-    absent = [name for name in names if name not in held]
-    if absent:
-        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
-    if len(set(held)) < len(held):
-        raise InputError("the table's column names must be distinct")
-    _check_times(_selected(table, names), names)
 
 
 def _selected(table: Any, names: Sequence[str]) -> Any:

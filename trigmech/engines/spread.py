@@ -1,6 +1,6 @@
 """PRIVATE. A table that workers measure, as the steps see it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,9 @@ from trigmech.measurement.persons import chunk_of
 from trigmech.measurement.rows import PrivateRows, Progress
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.schema import Schema
+
+NO_CATEGORIES = ("Dask and Spark cannot find private categories; give the categories in the schema, or measure "
+                 "Parquet files without an engine")
 
 
 class Workers(Protocol):
@@ -31,14 +34,31 @@ class Workers(Protocol):
         """Release the workers that were started for this table."""
 
 
+class ClusterWorkers:
+    """What Dask and Spark have in common: their workers keep the cells."""
+
+    def __init__(self, schema: Schema) -> None:
+        if schema.private_categories:
+            raise InputError(NO_CATEGORIES)
+
+    def tables(self, schema: Schema) -> Iterable[Any]:
+        """Refuse what needs the cells themselves."""
+        raise InputError(NO_CATEGORIES)
+
+
+def check_columns(held: Sequence[str], wanted: Iterable[str]) -> None:
+    """Raise an InputError if a DataFrame lacks a column of the schema, or has two of one name."""
+    absent = [name for name in wanted if name not in held]
+    if absent:
+        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if len(set(held)) < len(held):
+        raise InputError("the table's column names must be distinct")
+
+
 class SpreadTable:
     """A table that workers measure; see :class:`trigmech.measurement.rows.PrivateTable`.
 
-    Raises
-    ------
-    InputError
-        If the table does not fit the schema, as far as it was looked at: it is read for that only if something of the
-        schema is private. If it has too few persons.
+    It is read at the start, to be checked, only if something of the schema is private.
     """
 
     def __init__(self, workers: Workers, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
@@ -60,18 +80,15 @@ class SpreadTable:
         return f"SpreadTable(n={self.n}, values hidden)"
 
     def say(self, step: str, done: int, total: int, /) -> None:
-        """Tell of progress: public facts alone."""
         if self._progress is not None:
             self._progress(step, done, total)
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the table as it is, of the schema's columns."""
         return _SpreadRows(self.n, self._complete.domain, lambda: (chunk_of(table, schema, raw=True) for table in
                                                                    self._workers.tables(schema)), self, schema,
                            schema, True)
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
         complete, first = (schema, schema) if found else (self._complete, self._schema)
         return _SpreadRows(self.n, complete.domain, _nowhere, self, complete, first, False)
 
@@ -98,7 +115,6 @@ class _SpreadRows(PrivateRows):
     raw: bool
 
     def sums(self, asked: Statistic) -> Total:
-        """Return the sums of a statistic over the persons, computed by the workers; private."""
         total = self.table.sums(PieceQuestion(asked, self.schema, self.first, self.raw), self.n)
         self.check(total)
         return total

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from trigmech._arrays import Array
 from trigmech._optional import need
-from trigmech.evaluation.sides import Array, Coding, Side
+from trigmech.evaluation.sides import Coding, Side
 from trigmech.functions.ranks import ranks
 
 # More rows make a detector better by little, and take longer.

@@ -55,10 +55,6 @@ def evaluate(workload: Workload, table: NDArray[np.float64], distribution: Distr
     table : ndarray (n, d), private
         Points of the cube.
     distribution : Distribution
-
-    Returns
-    -------
-    Evaluation, private
     """
     return Evaluation(workload.answers(table), workload.answers(distribution.points, distribution.weights))
 

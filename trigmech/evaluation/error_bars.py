@@ -23,9 +23,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._html import html_table
+from trigmech._validate import check_level
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError, shown
+from trigmech.errors import InputError
 from trigmech.measurement.released import Release
 from trigmech.planning.error_model import unmeasured_variances
 from trigmech.planning.priors import PRIOR_TRIPLE, prior_deviations, prior_pair, prior_single
@@ -33,8 +35,6 @@ from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.shrinkage import within_reason
 from trigmech.workload import Mixture, Workload
 from trigmech.workload.family import answerable, is_symmetric
-
-Array = NDArray[np.float64]
 
 QUERIES_AT_A_TIME = 128
 POINTS_AT_A_TIME = 4_096
@@ -91,14 +91,6 @@ def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
                     level: float = 0.95) -> PredictedError:
     """Return error bars for the answers of a distribution that was fitted to the release.
 
-    Raises
-    ------
-    InputError
-        If the level is no probability, the workload has another number of columns or no answers, the fit is by a linear
-        program, or the functions that were measured are of your own.
-
-    Notes
-    -----
     Privacy: post-processing. The bound of the worst is by Bonferroni over the queries, hence cautious. Cost: the
     coefficients, queries times K for each part; of families that are not symmetric the answers at 256 points as well.
     """
@@ -107,8 +99,7 @@ def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
     if fit.misfit is None:
         raise InputError("error bars are not available for a fit by a linear program, as the thesis's mechanisms "
                          "make it")
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    check_level(level)
     release, fit = _of_numbers(release, fit)
     if workload.d != release.features.d:
         raise InputError(f"the workload has {workload.d} columns, but the release has {release.features.d}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.evaluation.measures import column_scores, correlation_differences, group_differences, pair_scores
 from trigmech.evaluation.plausible import plausible_column
 from trigmech.evaluation.sides import Coding, Side, unit_of
@@ -19,8 +20,6 @@ from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.sparse import estimated
 from trigmech.reconstruction.tables import Pair, Targets, copula_of, independent
-
-Array = NDArray[np.float64]
 
 DRAWS, SEED = 12, 2014
 # How strong a dependence usually is of which a release shows nothing: a correlation, and the total variation of a table
@@ -34,33 +33,22 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Causes:
-    """Sizes of the causes of errors; public.
+    """Sizes of the causes of errors, of d columns and their d (d - 1) / 2 pairs; public.
 
-    Parameters
-    ----------
-    columns : ndarray (d, 4)
-        Of the score of a column: noise, rows within one interval, how much it stands out, chance.
-    pairs : ndarray (d (d - 1) / 2, 5)
-        Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence fills, dependence
-        within cells, noise of both columns, chance.
-    correlations : ndarray (c, 4)
-        Of the correlation of two numbers: noise, the correlation itself, the spread of both columns, chance.
-    numeric : ndarray (d,) of bool
-        Whether a column's score is that of numbers.
-    places : list of (int, int)
-        The pairs of columns that have a correlation.
-    strengths : ndarray (d (d - 1) / 2,)
-        How strongly both columns depend on each other, as released.
-    above : ndarray (d (d - 1) / 2,) of bool
-        Whether this is more than noise explains.
-    groups : ndarray (2 t,)
-        Of each table, both ways: the noise in the mean of one column over the rows of a group of the other, in
-        standard deviations, times the group's part of all rows.
-    groups_chance : float
-        The mean error of means over groups that chance makes, in standard deviations; 0 without groups of 100 rows.
-    left : ndarray (d (d - 1) / 2,)
-        How much of each table of two columns the noise and its shrinkage leave wrong, in the compared cells
-        (:func:`left_wrong`); 0 of pairs without a table.
+    columns (d, 4): Of the score of a column: noise, rows within one interval, how much it stands out, chance.
+    pairs (pairs, 5): Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence
+      fills, dependence within cells, noise of both columns, chance.
+    correlations (c, 4): Of the correlation of two numbers: noise, the correlation itself, the spread of both columns,
+      chance. ``places`` are the pairs of columns that have one.
+    numeric (d,): Whether a column's score is that of numbers.
+    strengths (pairs,): How strongly both columns depend on each other, as released; ``above``: whether this is more
+      than noise explains.
+    groups (2 t,): Of each table, both ways: the noise in the mean of one column over the rows of a group of the other,
+      in standard deviations, times the group's part of all rows.
+    groups_chance: The mean error of means over groups that chance makes, in standard deviations; 0 without groups of
+      100 rows.
+    left (pairs,): How much of each table of two columns the noise and its shrinkage leave wrong, in the compared cells
+      (:func:`left_wrong`); 0 of pairs without a table.
     """
 
     columns: Array
@@ -187,20 +175,9 @@ def _left(release: Release, coding: Coding, rng: np.random.Generator) -> Array:
 def left_wrong(table: Array, expected: Array, deviation: float, rng: np.random.Generator) -> float:
     """Return an estimate of the squared distance between a shrunk table and the true one; it can be below 0.
 
-    Parameters
-    ----------
-    table : ndarray (a, b)
-        The released frequencies, with normal noise.
-    expected : ndarray (a, b)
-        The table towards which it is shrunk.
-    deviation : float
-        Of the noise, above 0.
-    rng : numpy.random.Generator
-
-    References
-    ----------
-    Stein, "Estimation of the mean of a multivariate normal distribution", 1981; the divergence is by random
-    differences, as of Ramani, Blu and Unser, "Monte-Carlo SURE", 2008.
+    The released ``table`` (a, b), with normal noise, is shrunk towards ``expected``. Source: Stein, "Estimation of the
+    mean of a multivariate normal distribution", 1981; the divergence is by random differences, as of Ramani, Blu and
+    Unser, "Monte-Carlo SURE", 2008.
     """
     shrunk, step = estimated(table, expected, deviation).table, STEP * deviation
     slopes = []
@@ -257,7 +234,7 @@ def _standardised(values: Array) -> Array:
     return (values - (known.mean() if len(known) else 0.0)) / (deviation if deviation > 0.0 else 1.0)
 
 
-def _means(values: Array, cells: NDArray[np.int64], size: int) -> Array:
+def _means(values: Array, cells: Integers, size: int) -> Array:
     """Return the mean (size,) of each cell."""
     known = ~np.isnan(values)
     count = np.bincount(cells[known], minlength=size)

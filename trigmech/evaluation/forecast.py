@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._html import html_lines, html_table
 from trigmech.errors import InputError
 from trigmech.evaluation.features import USUAL, Causes, causes_of, hidden
@@ -24,8 +24,6 @@ from trigmech.evaluation.sides import Coding
 from trigmech.evaluation.verdict import LIMITS, Light, LightLimits, QualityMeasure, verdict_of, worst
 from trigmech.measurement.released import Release
 from trigmech.schema.schema import Schema
-
-Array = NDArray[np.float64]
 
 # More synthetic rows tell no more about the causes.
 MOST_ROWS, SEED = 20_000, 2014

@@ -134,10 +134,6 @@ def judged(schema: Schema, true: Mapping[str, Any], made: Mapping[str, Any], n: 
     say : callable, optional
         Called with the step, how much of it is done, and its total.
 
-    Returns
-    -------
-    Judgement, private
-
     Notes
     -----
     Privacy: NONE; it must not be published. The definitions and their sources are in
@@ -173,17 +169,22 @@ def _light(limit: LightLimits, name: str, value: float, fresh: float | None) -> 
     return limit.light(value, fresh)
 
 
+def _mean_and_worst(names: tuple[str, str], words: str, definitions: tuple[str, str], values: Any, fresh: Any,
+                    about: list[str], worst: int) -> list[QualityMeasure]:
+    """Return the measures of the mean and of the worst of some values, and of those of fresh rows."""
+    return [_measure(names[0], f"{words}, mean", definitions[0], float(values.mean()), float(fresh.mean())),
+            _measure(names[1], f"{words}, worst", definitions[1], float(values[worst]), float(fresh[worst]),
+                     about[worst])]
+
+
 def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     scores, best = column_scores(coding, true, made), column_scores(coding, true, fresh)
     names = [column.name for column in coding.columns]
     details["columns"] = dict(zip(names, scores.tolist(), strict=True))
     details["columns, fresh"] = dict(zip(names, best.tolist(), strict=True))
-    worst = int(scores.argmin())
     what = "KSComplement, TVComplement"
-    found = [_measure("columns_mean", "score of columns, mean", f"mean of {what}", float(scores.mean()),
-                      float(best.mean())),
-             _measure("column_worst", "score of columns, worst", what, float(scores[worst]), float(best[worst]),
-                      names[worst])]
+    found = _mean_and_worst(("columns_mean", "column_worst"), "score of columns", (f"mean of {what}", what), scores,
+                            best, names, int(scores.argmin()))
     if np.isnan(true.values).any() or np.isnan(made.values).any():
         missing, usual = missing_scores(true, made), missing_scores(true, fresh)
         at = int(missing.argmin())
@@ -203,11 +204,9 @@ def _pairs(coding: Coding, true: Side, made: Side, fresh: Side, details: Details
     details["determined"] = [(coding.columns[j].name, coding.columns[h].name, own, other)
                              for j, h, own, other in determined(coding, true, made)]
     details["pairs, fresh"] = dict(zip(names, best.tolist(), strict=True))
-    worst = int(scores.argmin())
-    return [_measure("pairs_mean", "score of tables of two columns, mean", "mean of ContingencySimilarity",
-                     float(scores.mean()), float(best.mean())),
-            _measure("pair_worst", "score of tables of two columns, worst", "ContingencySimilarity",
-                     float(scores[worst]), float(best[worst]), names[worst])]
+    what = "ContingencySimilarity"
+    return _mean_and_worst(("pairs_mean", "pair_worst"), "score of tables of two columns", (f"mean of {what}", what),
+                           scores, best, names, int(scores.argmin()))
 
 
 def _correlations(coding: Coding, true: Side, made: Side, fresh: Side, details: Details,
@@ -217,17 +216,15 @@ def _correlations(coding: Coding, true: Side, made: Side, fresh: Side, details: 
         return []
     usual = correlation_differences(coding, true, fresh)[0]
     ranked = correlation_differences(coding, true, made, ranked=True)[0]
-    worst = int(errors.argmax())
     names = [f"{coding.columns[j].name} and {coding.columns[h].name}" for j, h in pairs]
     details["correlations"] = {
         "differences": dict(zip(names, errors.tolist(), strict=True)),
         "differences, fresh": dict(zip(names, usual.tolist(), strict=True)),
         "CorrelationSimilarity": float(1.0 - errors.mean() / 2.0),
         "Spearman, mean": float(ranked.mean()), "Spearman, worst": float(ranked.max())}
-    return [_measure("correlations_mean", "error of correlations, mean", "2 (1 - CorrelationSimilarity), Pearson",
-                     float(errors.mean()), float(usual.mean())),
-            _measure("correlation_worst", "error of correlations, worst", "2 (1 - CorrelationSimilarity), Pearson",
-                     float(errors[worst]), float(usual[worst]), names[worst])]
+    what = "2 (1 - CorrelationSimilarity), Pearson"
+    return _mean_and_worst(("correlations_mean", "correlation_worst"), "error of correlations", (what, what), errors,
+                           usual, names, int(errors.argmax()))
 
 
 def _groups(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:

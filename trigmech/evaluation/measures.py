@@ -21,8 +21,9 @@ import itertools
 
 import numpy as np
 
+from trigmech._arrays import Array, Integers
 from trigmech.evaluation.distances import distribution_difference, total_variation
-from trigmech.evaluation.sides import Array, Codes, Coding, Side, unit_of
+from trigmech.evaluation.sides import Coding, Side, unit_of
 from trigmech.functions.ranks import ranks
 
 # Groups with fewer rows are mostly chance. A group without synthetic rows counts as this error, in deviations.
@@ -73,7 +74,7 @@ def pair_scores(coding: Coding, true: Side, made: Side) -> Array:
     return np.array(scores)
 
 
-def _shares(cells: Codes, size: int) -> Array:
+def _shares(cells: Integers, size: int) -> Array:
     found: Array = np.bincount(cells, minlength=size) / len(cells)
     return found
 
@@ -197,7 +198,7 @@ def _explained(coding: Coding, chosen: list[tuple[int, int]], train: Side, test:
     return found
 
 
-def _inputs(coding: Coding, chosen: list[tuple[int, int]], side: Side) -> tuple[Array, Codes]:
+def _inputs(coding: Coding, chosen: list[tuple[int, int]], side: Side) -> tuple[Array, Integers]:
     """Return a constant, the numbers and the indicators (n, inputs), and the column of each, -1 for the constant."""
     numbers = [j for j, column in enumerate(coding.columns) if column.categories is None]
     columns = [np.ones(len(side.values)), *(np.nan_to_num(side.outcomes[:, j]) for j in numbers),

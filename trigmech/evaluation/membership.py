@@ -17,12 +17,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from trigmech._arrays import Array
 from trigmech.functions.ranks import ranks
-
-Array = NDArray[np.float64]
 
 # At most so many rows of either side are scored, by their distances to so many synthetic ones.
 MOST_SCORED, MOST_ROWS, LEVEL = 2_000, 20_000, 0.95

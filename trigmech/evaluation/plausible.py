@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
+from trigmech._arrays import Array, Codes
 from trigmech.functions.partition import Partition, all_codes
 from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
@@ -26,9 +26,6 @@ from trigmech.reconstruction.columns import distribution_of_signs, nearest_proba
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.dependence import centred, shrunk_table
 from trigmech.reconstruction.tables import Targets, cells_of_columns, independent, products_kept, reconstruct_table
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
 
 # For the derivative: random directions, and the step in units of the noise.
 DIRECTIONS, STEP = 4, 0.05

@@ -9,20 +9,19 @@ counts. A normal distribution gives bounds, times a factor that was set by simul
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from trigmech._arrays import Array
 from trigmech._parallel import in_order
-from trigmech._validate import finite
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_level, finite
+from trigmech.errors import InputError
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
-
-Array = NDArray[np.float64]
 
 # Nothing private is behind these random numbers: the same for all releases, so bars can be repeated.
 SEED = 2014
@@ -59,8 +58,7 @@ class Resamples:
         Raises an InputError if the level is no probability, or the values are no finite numbers in an array of one
         shape.
         """
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+        check_level(level)
         values = _answers(answer, self._points)
         off, errors = np.zeros(values.shape), []
         for table, fits in self._tables(progress):

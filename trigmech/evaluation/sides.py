@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.evaluation.statistics import numbers_of_values
 from trigmech.schema.column import Column
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 # A column of numbers with at most so many different values has a cell for each; others are cut at the true table's
 # deciles, as NIST's score cuts at quantiles of the truth.
@@ -31,13 +28,13 @@ class Side:
     """
 
     values: Array
-    cells: Codes
+    cells: Integers
     outcomes: Array
 
     def __repr__(self) -> str:
         return f"Side(n={len(self.values)}, d={self.values.shape[1]}, values hidden)"
 
-    def rows(self, chosen: Codes) -> "Side":
+    def rows(self, chosen: Integers) -> "Side":
         """Return some of the rows, which may be chosen several times."""
         return Side(self.values[chosen], self.cells[chosen], self.outcomes[chosen])
 
@@ -53,7 +50,7 @@ class Coding:
     edges: tuple[Array, ...]
     centres: Array
     scales: Array
-    sizes: Codes
+    sizes: Integers
 
     @classmethod
     def of(cls, columns: Sequence[Column], true: Mapping[str, Any]) -> "Coding":

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import check_choice, check_integers, finite
 from trigmech.errors import InputError, shown
 from trigmech.functions.ranks import ranks
@@ -19,7 +20,6 @@ from trigmech.schema.column import Column
 from trigmech.schema.encoding import categories_of
 from trigmech.schema.schema import Schema
 
-Array = NDArray[np.float64]
 Table = Mapping[str, NDArray]
 Statistic = Callable[[Table], Array]
 Correlation = Literal["pearson", "spearman"]

@@ -3,13 +3,12 @@
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from trigmech._arrays import Array, Integers
 
 
 @lru_cache(maxsize=256)
-def contrasts(cells: int) -> NDArray[np.int64]:
+def contrasts(cells: int) -> Integers:
     """Return the signs (cells, cells - 1), -1, 0 and 1, of cosines of the cell's place, of growing degree.
 
     Under noise that is charged for the largest move of any of them, signs leave less noise in the cells' frequencies
@@ -23,7 +22,7 @@ def contrasts(cells: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=256)
-def signs(special: int, intervals: int, count: int) -> NDArray[np.int64]:
+def signs(special: int, intervals: int, count: int) -> Integers:
     """Return the signs (special + intervals, special + count), -1, 0 and 1, of a number's positions.
 
     The first functions tell each special value from all other positions. The others are the first contrasts of the

@@ -8,13 +8,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trigmech._arrays import Array
 from trigmech._parallel import for_each, total
 from trigmech._validate import numbers
 from trigmech.errors import InputError
 from trigmech.functions import kernels, lattice
 from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
-
-Array = NDArray[np.float64]
 
 PROFILE_NODES = 4096
 LANES = 256

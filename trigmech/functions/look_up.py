@@ -7,10 +7,8 @@ bisection. The result is therefore that of a binary search over all edges, to th
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
+from trigmech._arrays import Array, Codes
 
 # Cells for each edge, and the most cells, whose table fits into the fastest cache.
 CELLS_OF_AN_EDGE, MOST_CELLS = 4, 2**13
@@ -19,15 +17,8 @@ FIRST_INDICATOR = 2.0
 
 
 class LookUp:
-    """Finds the number of edges that are not above a number.
+    """Finds the number of edges, ascending between -1 and 1, that are not above a number.
 
-    Parameters
-    ----------
-    edges : ndarray (c,)
-        Ascending, between -1 and 1.
-
-    Notes
-    -----
     Cost: one look-up and about one comparison for each number, if the edges are not far denser in one place than in
     others. Otherwise the logarithm of the number of edges in one cell.
     """

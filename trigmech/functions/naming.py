@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
-
-Array = NDArray[np.float64]
 
 
 def column_name(partition: Partition, coordinates: Sequence[str]) -> str:
@@ -23,7 +21,7 @@ def position_names(partition: Partition, coordinates: Sequence[str]) -> list[str
     return names if partition.value is None else names + interval_names(coordinates[partition.value], partition.edges)
 
 
-def cell_names(partition: Partition, cells: NDArray[np.int64], coordinates: Sequence[str]) -> list[str]:
+def cell_names(partition: Partition, cells: Integers, coordinates: Sequence[str]) -> list[str]:
     """Return a name for each cell of a column: its only position's, or that of an interval, or "others"."""
     names, k = position_names(partition, coordinates), len(partition.indicators)
     found = []

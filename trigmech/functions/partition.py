@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes
 from trigmech.domain import Domain
 from trigmech.errors import InputError
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

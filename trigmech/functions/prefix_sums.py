@@ -16,11 +16,9 @@ Fichtenberger, Henzinger and Upadhyay 2022, Constant matters; Henzinger, Upadhya
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
-
-Array = NDArray[np.float64]
 
 ROUNDED_UP = 1.0 + 1e-9
 

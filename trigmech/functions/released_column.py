@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
-
-Array = NDArray[np.float64]
 
 # No normal score is larger, and what holds less has the score 0.
 MOST_SCORE, LEAST_HELD = 8.0, 1e-12

@@ -81,13 +81,12 @@ from functools import lru_cache
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech._validate import check_integers
 from trigmech.errors import InputError
 
-Index = NDArray[np.int64]
-Matrix = NDArray[np.float64]
+Index = Integers
 
 # Certificates computed in floating point are raised by this factor, far above their rounding errors.
 ROUNDING = 1.0 + 1e-9
@@ -255,7 +254,7 @@ def _column_supremum(d: int, v: tuple[float, ...], w: tuple[float, ...], shift: 
     return _between_nodes(lowest, highest, degree, nodes)
 
 
-def _features(d: int, v: tuple[float, ...], w: tuple[float, ...], angles: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+def _features(d: int, v: tuple[float, ...], w: tuple[float, ...], angles: Array) -> tuple[Array, Array, Array]:
     """Return v_a T_a, w_a T_a, and the part of h that depends on one of x and y alone, at the angles."""
     T = np.cos(np.outer(angles, np.arange(1, max(len(v), len(w)) + 1)))
     V, W = T[:, : len(v)] * np.array(v), T[:, : len(w)] * np.array(w)

@@ -4,19 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Integers
 from trigmech.inspection.findings import FEWEST, Finding, times
 from trigmech.inspection.numbers import CONSTANT, IDENTIFIER
-from trigmech.inspection.tallies import DifferentTexts, Lines, Mask, Places
+from trigmech.inspection.tallies import DifferentTexts, Lines, MarkedRows, Mask
 from trigmech.inspection.words import finding, hint
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import ABSENT, UNKNOWN, codes_of
 from trigmech.tables.csv_cells import is_whole_number
 from trigmech.tables.frames import Columns
 from trigmech.tables.scalars import is_missing
-
-Codes = NDArray[np.int64]
 
 # A column with so many categories that are all whole numbers may be one of numbers.
 MANY_NUMBERS = 10
@@ -29,8 +27,9 @@ class CategoryLook:
 
     def __init__(self, column: Column) -> None:
         self._column = column
-        self._places = {kind: Places() for kind in ("missing", "no category", "no category, but for capitals", "other")}
-        self._bad: dict[str, Places] = {}
+        self._places = {kind: MarkedRows() for kind in (
+            "missing", "no category", "no category, but for capitals", "other")}
+        self._bad: dict[str, MarkedRows] = {}
         self._counts = np.zeros(len(column.categories or ()), dtype=np.int64)
         self._folded = {each.strip().casefold() for each in column.categories or () if isinstance(each, str)}
         self._unknown: set[int] = set()
@@ -38,10 +37,10 @@ class CategoryLook:
         self._rows = self._known = 0
         self._only: set[int] = set()
 
-    def add(self, table: Columns, j: int, bad: Mapping[str, Mask], lines: Lines) -> Codes:
+    def add(self, table: Columns, j: int, bad: Mapping[str, Mask], lines: Lines) -> Integers:
         """Count a chunk's values; return their category numbers (k,), ABSENT or UNKNOWN."""
         for kind, mask in bad.items():
-            self._bad.setdefault(kind, Places()).add(mask, lines)
+            self._bad.setdefault(kind, MarkedRows()).add(mask, lines)
         self._rows += len(lines)
         if self._column.private_categories:
             return self._add_texts(table, j, lines)
@@ -60,12 +59,12 @@ class CategoryLook:
         self._counts += np.bincount(codes[codes >= 0], minlength=len(self._counts))
         return codes if self._column.other is None else codes_of(self._column, table, j)
 
-    def _tell_apart(self, values: list[Any], places: Codes) -> None:
+    def _tell_apart(self, values: list[Any], places: Integers) -> None:
         for place in np.unique(places[places >= 0]).tolist():
             if len(self._unknown) < TOLD_APART:
                 self._unknown.add(hash(str(values[place]).strip()))
 
-    def _add_texts(self, table: Columns, j: int, lines: Lines) -> Codes:
+    def _add_texts(self, table: Columns, j: int, lines: Lines) -> Integers:
         values, codes = table.distinct(j)
         absent = np.array([*map(is_missing, values), True])[codes]
         self._places["missing"].add(absent & (self._column.missing == "refuse"), lines)

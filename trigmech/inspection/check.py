@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.inspection.categories import CategoryLook
 from trigmech.inspection.files import absent, fault, opened, places_of, ragged
 from trigmech.inspection.findings import FEWEST, MEANINGS, Finding, Findings, times
 from trigmech.inspection.numbers import NumberLook
-from trigmech.inspection.tallies import Array, Lines, Mask, Places
+from trigmech.inspection.tallies import Lines, MarkedRows, Mask
 from trigmech.inspection.words import finding
 from trigmech.measurement.persons import identity, is_nobody, read_by
 from trigmech.measurement.rows import Progress
@@ -72,7 +73,7 @@ def check(table: Any, schema: Schema, *, file: Mapping[str, Any] | None = None,
     ----------
     The frequent values are found by Misra and Gries's algorithm (:class:`trigmech.inspection.tallies.Frequent`).
     """
-    look = Look(schema, _names_of(table, file or {}) if schema.derived else ())
+    look = TableLook(schema, _names_of(table, file or {}) if schema.derived else ())
     if isinstance(table, ParquetFiles):
         return _of_parquet_files(look, table, progress)
     if isinstance(table, TableFile):
@@ -90,7 +91,7 @@ class PersonLook:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._nobody, self._type = Places(), Places()
+        self._nobody, self._type = MarkedRows(), MarkedRows()
         self._few: set[Any] = set()
         self.read = False
 
@@ -121,25 +122,25 @@ class Rule(NamedTuple):
     """A constraint, and the rows that break it."""
 
     constraint: Constraint
-    broken: Places
+    broken: MarkedRows
 
 
-class Look:
+class TableLook:
     """The counts of all columns of a table, of its constraints and persons, while its rows pass."""
 
     def __init__(self, schema: Schema, names: Iterable[str] = ()) -> None:
         # Derived numbers that the table has are read too, and compared with what they are to be.
         held = schema.completion.numbers.keys() & set(names)
-        self._derived = {each.name: (Places(), each.formula) for each in schema.derived if each.name in held}
+        self._derived = {each.name: (MarkedRows(), each.formula) for each in schema.derived if each.name in held}
         self._declared, self.rows = schema, 0
         self.schema = schema = schema if not self._derived else Schema(
             [*schema.columns, *(Column(name, -WIDEST, WIDEST, missing="keep") for name in self._derived)],
             schema.constraints, schema.person)
         self._looks = {column.name: CategoryLook(column) if column.is_text or column.categories is not None
                        else NumberLook(column) for column in schema.columns}
-        self._types: dict[str, tuple[Places, str]] = {}
+        self._types: dict[str, tuple[MarkedRows, str]] = {}
         self._person = None if schema.person is None else PersonLook(schema.person)
-        self._rules = [Rule(constraint, Places()) for constraint in schema.constraints]
+        self._rules = [Rule(constraint, MarkedRows()) for constraint in schema.constraints]
 
     def add(self, table: Any, names: tuple[str, ...], bad: Mapping[str, Mapping[str, Mask]], lines: Lines) -> None:
         """Count rows of some columns, in which the cells that masks mark as bad are missing."""
@@ -157,7 +158,7 @@ class Look:
             try:
                 read[name] = self._counted(look, column, columns, j, bad.get(name, {}), lines)
             except InputError as problem:
-                self._types.setdefault(name, (Places(), str(problem)))[0].add(np.ones(len(lines), np.bool_), lines)
+                self._types.setdefault(name, (MarkedRows(), str(problem)))[0].add(np.ones(len(lines), np.bool_), lines)
         self._compare(read, lines)
         for rule in self._rules:
             if all(name in read for name in rule.constraint.columns):
@@ -289,7 +290,7 @@ def _rows_of(file: TableFile) -> int:
         return 0
 
 
-def _of_file(look: Look, path: str | Path, options: Mapping[str, Any], progress: Progress | None) -> Findings:
+def _of_file(look: TableLook, path: str | Path, options: Mapping[str, Any], progress: Progress | None) -> Findings:
     held, found = opened(path, options, look.schema)
     if held is None:
         return look.findings(found, "line")
@@ -298,7 +299,7 @@ def _of_file(look: Look, path: str | Path, options: Mapping[str, Any], progress:
     return look.findings([*found, *ragged(held)], "line" if held.is_text else "row")
 
 
-def _read(look: Look, file: LenientFile, places: Mapping[str, int], progress: Progress | None,
+def _read(look: TableLook, file: LenientFile, places: Mapping[str, int], progress: Progress | None,
           known: int) -> list[Finding]:
     """Look at the rows of a file; return the fault that ended it, if there was one."""
     done = look.rows if not file.is_text else 0
@@ -312,7 +313,7 @@ def _read(look: Look, file: LenientFile, places: Mapping[str, int], progress: Pr
     return []
 
 
-def _of_parquet_files(look: Look, files: ParquetFiles, progress: Progress | None) -> Findings:
+def _of_parquet_files(look: TableLook, files: ParquetFiles, progress: Progress | None) -> Findings:
     found = []
     lacking: dict[str, Finding] = {}
     for file in files.files:
@@ -332,7 +333,7 @@ def _of_parquet_files(look: Look, files: ParquetFiles, progress: Progress | None
     return look.findings([*found, *lacking.values()], "row")
 
 
-def _of_frame(look: Look, table: Any) -> Findings:
+def _of_frame(look: TableLook, table: Any) -> Findings:
     schema, names = look.schema, column_names(table)
     wanted = read_by(schema).names
     if names is None and schema.person is not None:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from trigmech._arrays import Array
 from trigmech.inspection.findings import FEWEST, Finding, times
-from trigmech.inspection.tallies import Array, Different, Frequent, Lines, Mask, Places
+from trigmech.inspection.tallies import Different, Frequent, Lines, MarkedRows, Mask
 from trigmech.inspection.words import finding, hint
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import transformed
@@ -27,9 +28,9 @@ class NumberLook:
 
     def __init__(self, column: Column) -> None:
         self._column = column
-        self._places = {kind: Places() for kind in ("missing", "infinite", "far outside", "outside", "finer",
+        self._places = {kind: MarkedRows() for kind in ("missing", "infinite", "far outside", "outside", "finer",
                                                     "not whole", "decimals", "neither")}
-        self._bad: dict[str, Places] = {}
+        self._bad: dict[str, MarkedRows] = {}
         self._frequent, self._different = Frequent(), Different()
         self._rows = self._digits = 0
         self._low, self._high = math.inf, -math.inf
@@ -40,7 +41,7 @@ class NumberLook:
         column, places = self._column, self._places
         absent = np.isnan(values)
         for kind, mask in bad.items():
-            self._bad.setdefault(kind, Places()).add(mask, lines)
+            self._bad.setdefault(kind, MarkedRows()).add(mask, lines)
             absent = absent & ~mask
         places["missing"].add(absent & (column.missing == "refuse"), lines)
         places["infinite"].add(np.isinf(values), lines)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.inspection.findings import FIRST_LINES
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Lines = NDArray[np.int64]
+Lines = Integers
 
 # So many values are counted at once. A value that more than one row in so many holds is never lost (Misra and Gries).
 COUNTED = 4_096
@@ -20,7 +20,7 @@ COMPARED = 2**20
 
 
 @dataclass
-class Places:
+class MarkedRows:
     """How many rows are marked, and the first of them."""
 
     count: int = 0
@@ -43,10 +43,8 @@ class Places:
 class Frequent:
     """The frequent ones among numbers, with their counts and the lines that hold them first.
 
-    References
-    ----------
-    Misra and Gries (1982), "Finding repeated elements": a count is too low by at most the number of rows divided by
-    :data:`COUNTED`. All counts are exact as long as there are no more different values than that.
+    Source: Misra and Gries (1982), "Finding repeated elements": a count is too low by at most the number of rows
+    divided by :data:`COUNTED`. All counts are exact as long as there are no more different values than that.
     """
 
     def __init__(self) -> None:

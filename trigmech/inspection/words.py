@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trigmech.inspection.findings import Finding, Severity, times
-from trigmech.inspection.tallies import Places
+from trigmech.inspection.tallies import MarkedRows
 
 MISSING_MARKS = ("list these marks below [file] in the schema file, such as missing = [\"\", \"n/a\"], and choose an "
                  "option for missing values (missing = \"keep\")")
@@ -75,7 +75,7 @@ KINDS: dict[str, Fault] = {
 }
 
 
-def finding(column: str | None, kind: str, places: Places, more: str = "") -> list[Finding]:
+def finding(column: str | None, kind: str, places: MarkedRows, more: str = "") -> list[Finding]:
     """Return the finding of a kind of :data:`KINDS`, in a list that is empty if nothing was counted."""
     if not places.count:
         return []

@@ -15,30 +15,25 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.look_up import FIRST_INDICATOR, LookUp, places_of
-from trigmech.functions.partition import Codes, Partition, columns_of
+from trigmech.functions.partition import Partition, columns_of
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import place_of, placed
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import column_names
 
-Array = NDArray[np.float64]
-Held = NDArray[np.int64]
+Held = Integers
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
     """How a column is held; public.
 
-    Parameters
-    ----------
-    column : Partition
-        Its coordinates.
-    values : ndarray (l,)
-        The values that its number can have, ascending; symbols from ``len(indicators)`` on stand for them. Empty if
-        the number is continuous.
+    ``values`` are those that its number can have, ascending; symbols from ``len(indicators)`` on stand for them. They
+    are empty if the number is continuous.
     """
 
     column: Partition
@@ -54,14 +49,9 @@ class Form:
         return LookUp(self.values)
 
     def array(self, numbers: Array | None, held: Held | None) -> NDArray[Any]:
-        """Return a column's array (n,).
+        """Return a column's array (n,), from its numbers in [-1, 1] and the indicator of each row that is 1, or -1.
 
-        Parameters
-        ----------
-        numbers : ndarray (n,) or None
-            In [-1, 1]; None if the column has no number.
-        held : ndarray (n,) of int or None
-            The indicator of each row that is 1, or -1. None: the column has no indicators.
+        Either is None if the column has no number, or no indicators.
         """
         k = len(self.column.indicators)
         if numbers is None:
@@ -118,14 +108,7 @@ class Finder:
 
 
 class Layout:
-    """How the columns of a domain are held; public.
-
-    Attributes
-    ----------
-    domain : Domain
-    forms : tuple of Form
-        One for each column of :func:`trigmech.functions.partition.columns_of`.
-    """
+    """How the columns of a domain are held, by a form for each of :func:`columns_of`; public."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
@@ -172,14 +155,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Compact:
-    """Rows by columns. A row outside the domain cannot be held.
-
-    Parameters
-    ----------
-    layout : Layout
-    arrays : sequence of ndarray (n,), private
-        One for each column, by its form.
-    """
+    """Rows by columns: a private array (n,) for each, by its form. A row outside the domain cannot be held."""
 
     layout: Layout
     arrays: Sequence[NDArray[Any]]
@@ -198,7 +174,7 @@ class Compact:
             form.write(array, out)
         return out
 
-    def sorted(self, order: NDArray[np.int64]) -> "Compact":
+    def sorted(self, order: Integers) -> "Compact":
         """Return the rows in an order."""
         return Compact(self.layout, [array[order] for array in self.arrays])
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.sums import SHARE_BITS, Chunk, Integers, Total, add_means, pieces
+from trigmech.measurement.sums import SHARE_BITS, Chunk, Total, add_means, pieces
 from trigmech.measurement.sweep import Sweep
-
-Array = NDArray[np.float64]
 
 # Scores are whole numbers in units of 2^-15, so their products are in units of 2^-30. These bits more make shares.
 PRODUCT_BITS = SHARE_BITS - 30
@@ -31,7 +29,6 @@ class Histograms:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return sum(partition.size for partition in self.partitions)
 
     @cached_property
@@ -59,7 +56,6 @@ class Histograms:
                      [(partition.size,) for partition in self.partitions], (), NO_PRODUCTS)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add the shares of a chunk's persons. Raise an InputError if a row is outside the domain."""
         chunk = chunk.mapped()
         if chunk.starts is not None:
             for rows, starts, count in pieces(len(chunk.rows), chunk.starts):
@@ -75,7 +71,6 @@ class Histograms:
         total.add(np.concatenate(found), len(chunk.rows), SHARE_BITS)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError unless each histogram counts all persons."""
         _check_groups(total, [partition.size for partition in self.partitions])
 
     def parted(self, total: Total) -> list[Array]:
@@ -87,16 +82,9 @@ class Histograms:
 class JointCounts:
     """Contingency tables, and sums of products of the scores of two columns.
 
-    Parameters
-    ----------
-    partitions : tuple of Partition
-        The partition of each column.
-    tables : tuple of (columns, maps)
-        The columns of each table; for each column a map (size,) from its positions to cells.
-    scores : tuple of ndarray (size, q_j) of int
-        The scores of each column at its positions, in units of 2^-15. Their absolute values are at most 2^15.
-    places : ndarray (K, 2) of int
-        The places of the two factors of each product among the scores of all columns.
+    tables: The columns of each table; for each column a map (size,) from its positions to cells.
+    scores (size, q_j): The scores of each column at its positions, in units of 2^-15, of absolute values up to 2^15.
+    places (K, 2): The places of the two factors of each product among the scores of all columns.
     """
 
     partitions: tuple[Partition, ...]
@@ -116,7 +104,6 @@ class JointCounts:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return sum(self.sizes) + len(self.places)
 
     @cached_property
@@ -143,7 +130,6 @@ class JointCounts:
                           codes.shape[1], starts, PRODUCT_BITS, products)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError unless each table counts all persons."""
         _check_groups(total, self.sizes)
 
     def parted(self, total: Total) -> tuple[list[Array], Array]:
@@ -154,13 +140,7 @@ class JointCounts:
 
 
 def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Array]:
-    """Return the number of persons at each position of each partition; private.
-
-    Raises
-    ------
-    InputError
-        If the rows leave their domain, or their number differs from the stated one.
-    """
+    """Return the number of persons at each position of each partition; private."""
     asked = Histograms(tuple(partitions))
     return asked.parted(rows.sums(asked))
 

@@ -8,20 +8,19 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions import lattice
 from trigmech.functions.features import FunctionSet
 from trigmech.functions.partition import Partition
 from trigmech.measurement.counts import Histograms, JointCounts
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.sums import MOST_VALUES, Chunk, Integers, Statistic, Total
+from trigmech.measurement.sums import MOST_VALUES, Chunk, Statistic, Total
 from trigmech.queries.base import Query
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram
-
-Array = NDArray[np.float64]
 
 
 def exact_sums(rows: PrivateRows, queries: Sequence[Query]) -> list[Array]:
@@ -110,11 +109,9 @@ class Several:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return sum(each.size for each in self.statistics)
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add a chunk's persons to each statistic."""
         persons = 0
         for each, part in self._parts(total):
             each.add(chunk, part)
@@ -122,7 +119,6 @@ class Several:
         total.n += persons
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if so many persons cannot have these sums."""
         for each, part in self._parts(total):
             part.n = total.n
             each.check(part)

@@ -33,10 +33,7 @@ Place = tuple[int, np.dtype[Any], int]
 class Kept:
     """The chunks of a table, which are made once if there is room for them.
 
-    Parameters
-    ----------
-    encoded : callable, private
-        Each call makes all chunks again, the same ones in the same order, with compact rows.
+    Each call of ``encoded`` makes all chunks again, the same ones in the same order, with compact rows; private.
     """
 
     def __init__(self, encoded: Callable[[], Iterator[Chunk]]) -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech._parallel import in_order
 from trigmech.errors import InputError
 from trigmech.functions import lattice
@@ -14,9 +14,7 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import FunctionSet, lattice_sums, lattice_values
 from trigmech.functions.grid import round_to_grid
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.sums import Chunk, Integers, Total, add_means
-
-Array = NDArray[np.float64]
+from trigmech.measurement.sums import Chunk, Total, add_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,6 @@ class FunctionSums:
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         return self.functions.K + (self.quadratic.K if self.covariance else 0)
 
     @cached_property
@@ -82,7 +79,6 @@ class FunctionSums:
                       total)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if a sum is larger than the number of persons."""
         bound = float(total.n) * (1.0 + 1e-9)
         if not (np.abs(total.over(lattice.BITS)) <= bound).all():
             raise InputError("sums of functions with values in [-1, 1] are larger than the number of persons")

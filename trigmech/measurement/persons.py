@@ -152,13 +152,7 @@ def is_nobody(value: Any) -> bool:
 
 
 class Buckets:
-    """The rows of a file, grouped by person; the schema names the column of persons.
-
-    Attributes
-    ----------
-    n : int
-        The number of persons.
-    """
+    """The rows of a file, grouped by person, of whom there are ``n``; the schema names the column of persons."""
 
     def __init__(self, file: TableFile | ParquetFiles, schema: Schema | PersonAlone) -> None:
         self._person = str(schema.person)

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.sensitivity import root_up
 from trigmech.measurement.release import Session
@@ -37,8 +37,6 @@ from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import Columns
-
-Array = NDArray[np.float64]
 
 EXPONENTS = np.arange(-50, 51)
 FINE_CELLS = 64
@@ -68,7 +66,6 @@ class CellCounts:
 
     @property
     def size(self) -> int:
-        """The number of counts."""
         return sum(len(edge) - 1 for edge in self.edges)
 
     def add(self, chunk: Chunk, total: Total) -> None:
@@ -82,7 +79,6 @@ class CellCounts:
                                       for cell, edge in zip(cells, self.edges, strict=True)]), count)
 
     def check(self, total: Total) -> None:
-        """Raise an InputError if a count is below 0, or if a column's counts sum to more than the number of persons."""
         counts = self.parted(total)
         if not all((count >= 0.0).all() and count.sum() <= total.n for count in counts):
             raise InputError(f"the counts of {total.n} persons sum to more than {total.n}")
@@ -202,7 +198,7 @@ def _coarse_edges(positive: bool) -> Array:
     return powers if positive else np.concatenate([-powers[::-1], powers])
 
 
-def _cells(values: Array, special: tuple[float, ...], edges: Array) -> NDArray[np.int64]:
+def _cells(values: Array, special: tuple[float, ...], edges: Array) -> Integers:
     """Return the cell of each value. A value that belongs to no cell gets the number of cells."""
     cell = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     return np.where(np.isnan(values) | np.isin(values, np.array(special, dtype=np.float64)), len(edges) - 1, cell)

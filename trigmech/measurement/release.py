@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.errors import BudgetError, TrigmechError, UncertainChargeError
 from trigmech.measurement.exact import exact_sums
@@ -21,7 +21,6 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import Noise, SimulatedNoise, drawn, uniform
 from trigmech.queries.base import Measurement, Query, parted, sensitivity_of
 
-Array = NDArray[np.float64]
 Q = TypeVar("Q", bound=Query)
 
 logger = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech._deprecated import deprecated
 from trigmech.domain import Domain
 from trigmech.errors import InputError
@@ -24,9 +25,6 @@ from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Look
 from trigmech.schema.schema import Schema
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 Q = TypeVar("Q", bound=Query)
 
 
@@ -34,14 +32,9 @@ Q = TypeVar("Q", bound=Query)
 class Axes:
     """Released principal axes.
 
-    Parameters
-    ----------
-    directions : ndarray (d, k)
-        Orthonormal columns: the last subspace X^(L).
-    images : ndarray (d, k)
-        The last noisy product W^(L) of the released covariance and the subspace X^(L-1).
-    previous : ndarray (d, k)
-        The subspace X^(L-1).
+    directions (d, k): Orthonormal columns: the last subspace X^(L).
+    images (d, k): The last noisy product W^(L) of the released covariance and the subspace X^(L-1).
+    previous (d, k): The subspace X^(L-1).
     """
 
     directions: Array
@@ -218,7 +211,7 @@ class Release:
         """The profiles (G, q + 1) of the functions of whole rows; see :class:`Features`."""
         return self.own_features.profiles
 
-    def of_numbers(self) -> tuple["Release", NDArray[np.int64]]:
+    def of_numbers(self) -> tuple["Release", Integers]:
         """Return a release of the functions that use only numeric coordinates, and their positions.
 
         Raises

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from trigmech._arrays import Array
 from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
@@ -21,7 +19,6 @@ from trigmech.tables.frames import categorical_names, collected, library_of
 from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 
-Array = NDArray[np.float64]
 # Called with the name of a step, the finished amount and the total (0: not known); all public.
 Progress = Callable[[str, int, int], None]
 
@@ -115,14 +112,8 @@ class PrivateTable:
     progress: Called with public facts only.
     least: The smallest accepted number of persons.
 
-    Attributes
-    ----------
-    n : int
-        The number of persons; without a column of persons, the number of rows. Public.
-    library : str or None
-        The dataframe's library, "pyarrow" for a file; public.
-    categorical : tuple of str
-        The categorical columns that the dataframe holds in a categorical type; public.
+    Public are ``n``, the number of persons (without a column of persons, of rows); ``library``, the dataframe's,
+    "pyarrow" for a file; and ``categorical``, the columns that the dataframe holds in a categorical type.
 
     Raises an InputError if the table does not fit the schema, or has fewer than ``least`` persons. A file is read for
     this check only if the schema has private bounds or categories.
@@ -167,17 +158,14 @@ class PrivateTable:
         self._open.close()
 
     def say(self, step: str, done: int, total: int, /) -> None:
-        """Report progress, with public facts only."""
         if self._progress is not None:
             self._progress(step, done, total)
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the schema's columns of the table, not mapped to points, in one or more chunks."""
         return PrivateRows(self.n, self._rows.domain,
                            lambda: (chunk_of(part, schema, raw=True) for part in self._parts(schema)))
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the rows as points of the cube; ``found`` if bounds or categories of the schema were private."""
         if not found:
             return self._rows
         self.say(self._next, 0, 0)

@@ -22,13 +22,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.measurement.compact import Compact, layout_of
 from trigmech.schema.schema import Schema
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # A person's share of 1 is 2^46 units, and the shares of 2^16 persons fit into 64 bits.
 SHARE_BITS = 46
@@ -44,16 +42,9 @@ LIMB = 32
 class Chunk:
     """Some rows of a table, with all rows of each of their persons.
 
-    Parameters
-    ----------
-    rows : ndarray (k, D), Compact, or a table, private
-    domain : Domain
-    schema : Schema, optional
-        Maps a table to points. None: the rows are points already.
-    starts : ndarray (p,) of int, optional, private
-        The first row of each person, ascending from 0. None: each row is a person.
-    order : ndarray (k,) of int, optional, private
-        An order that brings each person's rows together. None: they are together already.
+    rows, private: Points (k, D), Compact, or a table, which the schema maps to points.
+    starts (p,), private: The first row of each person, ascending from 0. None: each row is a person.
+    order (k,), private: An order that brings each person's rows together. None: they are together already.
     """
 
     rows: Any
@@ -95,14 +86,9 @@ class Chunk:
 
 
 class Total:
-    """Sums (K,) of whole numbers, of up to 95 bits, in two limbs.
+    """Sums (K,) of whole numbers over ``n`` persons, of up to 95 bits, in two ``limbs`` (2, K).
 
-    Attributes
-    ----------
-    limbs : ndarray (2, K) of int
-        The values are 2^32 high + low with 0 <= low < 2^32, so each value has a single form.
-    n : int
-        The number of persons that were added.
+    The values are 2^32 high + low with 0 <= low < 2^32, so each value has a single form.
     """
 
     def __init__(self, size: int) -> None:
@@ -224,16 +210,11 @@ def _means(sums: Integers, counts: Integers, bits: int) -> Integers:
     return np.asarray((whole << bits) + ((rest << (bits + 1)) + counts) // (2 * counts))
 
 
-def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: int,
+def shares(places: Integers | Codes, starts: Integers | None, size: int,
            bits: int = SHARE_BITS) -> Integers:
     """Return the sums (size,) of the persons' shares at each place, in units of 2^-bits, for at most 2^16 persons.
 
-    Parameters
-    ----------
-    places : ndarray (k,) of int
-        The place of each row, from 0 to size - 1.
-    starts : ndarray (p,) of int or None
-        The first row of each person.
+    ``places`` (k,) are those of the rows, from 0 to size - 1; ``starts`` (p,) is the first row of each person.
     """
     if starts is None:
         return np.bincount(places, minlength=size) << bits

@@ -11,13 +11,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from trigmech._arrays import Codes, Integers
 from trigmech._parallel import in_order, thread_count
 from trigmech.errors import InputError
-from trigmech.functions.partition import Codes, Partition, all_codes
+from trigmech.functions.partition import Partition, all_codes
 from trigmech.measurement.compact import Compact, Finder, Layout, layout_of
-from trigmech.measurement.sums import Chunk, Integers, shares
+from trigmech.measurement.sums import Chunk, shares
 
-Array = NDArray[np.float64]
 Cells = NDArray[np.uint32]
 
 # The positions, cells and scores of a block have about so many entries together. A block has so many rows.
@@ -27,17 +27,9 @@ MOST_CELLS = 2**25
 
 
 class Sweep:
-    """What a sweep counts; public.
+    """What a sweep counts, see :class:`trigmech.measurement.counts.JointCounts`; public.
 
-    Parameters
-    ----------
-    partitions : sequence of Partition
-    tables : sequence of (columns, maps)
-    shapes : sequence of tuple of int
-        The number of cells of each column of each table.
-    scores : sequence of ndarray (size, q_j) of int
-    places : ndarray (K, 2) of int
-        See :class:`trigmech.measurement.counts.JointCounts`.
+    ``shapes`` are the numbers of cells of each column of each table.
     """
 
     def __init__(self, partitions: Sequence[Partition], tables: Sequence[tuple[Sequence[int], Sequence[Integers]]],
@@ -66,10 +58,7 @@ class Sweep:
     def counts(self, chunk: Chunk, checked: bool) -> tuple[Integers, Integers]:
         """Return how many rows each cell of the tables has (cells,), and the sums of products (K,).
 
-        Raises
-        ------
-        InputError
-            If a row is outside the domain and rows are ``checked``. Otherwise such a row has one cell as well.
+        If rows are ``checked``, one outside the domain is an InputError. Otherwise such a row has one cell as well.
         """
         n, threads = len(chunk.rows), max(1, min(thread_count(), MOST_CELLS // max(self.size, 1)))
         self._find_layout(chunk)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import is_number
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
@@ -31,8 +31,6 @@ from trigmech.queries.one_way import Detail, Histogram, Look, PrefixSums
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
-
-Array = NDArray[np.float64]
 
 PROOF = "rounds-of-queries"
 # Intervals of a number, and cells of a column in a table, by default.
@@ -70,18 +68,9 @@ class Select:
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveDesign:
-    """The charges of all rounds. Public.
+    """The mechanism's rounds, with a charge for each. Public.
 
-    Parameters
-    ----------
-    n : int
-    domain : Domain
-    steps : tuple of Measure or Select
-        The mechanism's rounds.
-    charges : tuple of Charge
-        One for each round.
-    first : tuple of Measurement
-        What the first round asks, with the noise that it will have.
+    ``first`` is what the first round asks, with the noise that it will have.
     """
 
     n: int

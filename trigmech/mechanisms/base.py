@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._html import html_table
 from trigmech._validate import check_positive, numbers
 from trigmech.domain import Domain
@@ -25,8 +25,6 @@ from trigmech.queries.functions import Functions
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema.schema import Schema
-
-Array = NDArray[np.float64]
 
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
 # Most coordinates of all points: a continuous descent holds about twenty copies of them, and a file must hold them.

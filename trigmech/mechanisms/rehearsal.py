@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
@@ -16,8 +16,6 @@ from trigmech.mechanisms.base import Design
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.noise import SimulatedNoise, drawn
 from trigmech.queries.base import Measurement
-
-Array = NDArray[np.float64]
 
 
 class _Rehearsal(Session):
@@ -30,7 +28,6 @@ class _Rehearsal(Session):
         """Do nothing."""
 
     def draw(self, values: Array, charge: Charge) -> Array:
-        """Return the values with simulated noise of the charge's distribution and scale, or with its opposite."""
         noisy = drawn(self._noise, charge.law, values, charge.scale)
         return 2.0 * values - noisy if self._turned else noisy
 

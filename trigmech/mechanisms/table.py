@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import check_counts
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import columns_of
@@ -28,7 +28,6 @@ from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table, strengths_of
 from trigmech.workload.tables import Marginals, Ranges
 
-Array = NDArray[np.float64]
 # The importance of all tables of three columns relative to all of two; 0 if only tables of two are asked for.
 THREE_BESIDE_TWO, THREE_ASKED = 2.0 / 3.0, 2.0
 # The most rows that are fitted by default.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.functions import lattice
 from trigmech.measurement.release import Rounds, Selected
@@ -25,7 +25,6 @@ from trigmech.privacy.noise import drawn as simulated
 from trigmech.schema.schema import Schema
 from trigmech.storage.rounds_file import fingerprint
 
-Array = NDArray[np.float64]
 # A function from a statistic and the fingerprint of the question to the sums.
 Answer = Callable[[Statistic, str], Total]
 
@@ -33,13 +32,7 @@ Answer = Callable[[Statistic, str], Total]
 class Unanswered(Exception):  # noqa: N818 - it says what happened
     """The question that is next.
 
-    Attributes
-    ----------
-    asked : Statistic
-    schema : Schema
-        That maps the table to points, or, if ``raw``, that the table's columns are read by.
-    raw : bool
-        Whether the table is asked as it is.
+    Its schema maps the table to points. If the table is asked ``raw``, as it is, the schema says how to read it.
     """
 
     def __init__(self, asked: Statistic, schema: Schema, raw: bool) -> None:
@@ -67,11 +60,9 @@ class AskedTable:
         """Say nothing."""
 
     def raw(self, schema: Schema) -> PrivateRows:
-        """Return the table as it is."""
         return _AskedRows(self.n, schema.domain, tuple, self, schema, True)
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the table's rows as points of the cube."""
         return _AskedRows(self.n, schema.domain, tuple, self, schema, False)
 
     def answer(self, asked: Statistic, schema: Schema, raw: bool) -> Total:
@@ -92,7 +83,6 @@ class _AskedRows(PrivateRows):
     raw: bool
 
     def sums(self, asked: Statistic) -> Total:
-        """Return the sums that are asked for, or raise :class:`Unanswered`."""
         return self.table.answer(asked, self.schema, self.raw)
 
 
@@ -110,16 +100,13 @@ class Recorder:
         self._rounds, self._noise = rounds, noise
 
     def begin(self) -> bool:
-        """Be there before the first charge."""
         return self._rounds is not None and self._rounds.begin()
 
     def remove(self) -> None:
-        """Be gone."""
         if self._rounds is not None:
             self._rounds.remove()
 
     def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Selected | None:
-        """Return what the next draw released before."""
         found = None if self._rounds is None else self._rounds.known(charge, shape)
         if self._known:
             drawn, found = self._known.pop(0)
@@ -132,7 +119,6 @@ class Recorder:
         return found
 
     def keep(self, charge: Charge, released: Array | Selected) -> None:
-        """Keep what a draw released."""
         if self._rounds is not None:
             self._rounds.keep(charge, released)
         if isinstance(released, np.ndarray):

@@ -8,22 +8,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trigmech._files import write_whole
-from trigmech._validate import fields, finite, of_kind
+from trigmech._validate import fields
 from trigmech.errors import InputError
 from trigmech.mechanisms.base import Design, History
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger_lock import version
 from trigmech.schema.schema import Schema
 from trigmech.storage import mechanism_file
-from trigmech.storage.rounds_file import fingerprint
+from trigmech.storage.rounds_file import array_in, fingerprint
 from trigmech.synthesis import design as design_of
 
 FORMAT = "trigmech design 1"
 LARGEST_FILE = 2**28
-MOST_DIMENSIONS = 4
 
 
 def save(path: str | Path, design: Design) -> None:
@@ -82,12 +79,8 @@ def _history(plain: Any) -> History:
     for k, draw in enumerate(values["draws"], 1):
         where = f"draw {k}"
         found = fields(draw, where, {"charge": object, "shape": list, "released": list})
-        shape = [of_kind(f"{where}: shape", length, (int, 0)) for length in found["shape"]]
-        if len(shape) > MOST_DIMENSIONS:
-            raise InputError(f"{where}: shape must be of at most {MOST_DIMENSIONS} lengths")
-        released = finite(f"{where}: released", found["released"], int(np.prod(shape, dtype=object)))
         draws.append((Charge.from_dict(found["charge"], f"{where}: charge"),
-                      released.astype(np.float64).reshape(shape)))
+                      array_in(where, found["shape"], found["released"])))
     return History(values["run"], int(values["seed"], 16), values["round"], tuple(draws))
 
 

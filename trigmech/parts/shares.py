@@ -73,8 +73,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import check_integers
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement.release import Session
@@ -94,8 +94,6 @@ from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import integer_gaussian, integer_gaussian_rho, lattice_step
 from trigmech.run import run
 from trigmech.storage.rounds_file import fingerprint
-
-Array = NDArray[np.float64]
 
 MOST_ENTRIES = 2**24
 # So that 10,000 shares fit into two limbs.
@@ -153,10 +151,6 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
         t < m: the number of parties that may use the knowledge of their own noise, together with the person who
         releases. The noise in the sum has m / (m - t) times the design's variance; error bars do not include this.
     progress : callable, optional
-
-    Returns
-    -------
-    Share
 
     Raises
     ------

@@ -20,7 +20,7 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_lock import attempted
 from trigmech.privacy.noise import Noise, SimulatedNoise
-from trigmech.run import generators, identity, opened_ledger, run
+from trigmech.run import generators, identity, opened_ledger, run, taken_up
 from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file
 
@@ -146,11 +146,7 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
             if history is not None and ((attempted(file.run) if begins else file.run) != history.run
                                         or not file.begins_with(history.draws)):
                 raise InputError(f"{str(rounds)!r} is the rounds file of another run, not of this design's run")
-            account.run, seed = file.run, file.seed
-            public_rng = np.random.default_rng(seed)
-            if file.resumed:
-                account.written = [entry.charge for entry in (account.file.entries if account.file else ())
-                                   if entry.run == file.run]
+            seed, public_rng = file.seed, taken_up(account, file)
         recorder = Recorder(history, file, simulated)
         try:
             return run(table, design.schema_given, design, public_rng, account,

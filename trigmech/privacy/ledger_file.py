@@ -13,7 +13,7 @@ from trigmech.errors import BudgetError, InputError, shown
 from trigmech.privacy import ledger_audit
 from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon
 from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
-from trigmech.privacy.ledger_format import AnyEntry, Entry, Kept, Limit, Raised, State, charge_header
+from trigmech.privacy.ledger_format import AnyEntry, Entry, Limit, Raised, SavedElsewhere, State, charge_header
 from trigmech.privacy.ledger_lock import attempted, new_run, now, version
 from trigmech.privacy.ledger_store import Store, store_of
 
@@ -283,7 +283,7 @@ class LedgerFile:
 
     def note_kept(self, run: str, path: str | os.PathLike[str]) -> None:
         """Record where a run's release was saved if its requested place could not be written; costs nothing."""
-        self._append(lambda _: [Kept(0, now(), version(), run, str(path), "")])
+        self._append(lambda _: [SavedElsewhere(0, now(), version(), run, str(path), "")])
 
     def removed_if_unused(self) -> bool:
         """Remove the ledger if nothing was ever charged to it, by anyone; return whether it was removed."""

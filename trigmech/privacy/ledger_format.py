@@ -189,7 +189,7 @@ class Raised:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SavedElsewhere:
     """Where a release was saved that could not be saved where it was asked for; it costs nothing.
 
     sequence, time, version, hash: As of a :class:`Raised`.
@@ -224,7 +224,7 @@ class Kept:
         return f"{self.sequence:>4} {self.time:<20} {self.run:<16} its release was saved as {self.path!r}"
 
 
-AnyEntry = Entry | Raised | Kept
+AnyEntry = Entry | Raised | SavedElsewhere
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ def total_text(state: State) -> str:
 
 def _class_of(entry: object) -> type[AnyEntry]:
     found = entry if isinstance(entry, dict) else {}
-    return Raised if "raised" in found else Kept if "kept" in found else Entry
+    return Raised if "raised" in found else SavedElsewhere if "kept" in found else Entry
 
 
 def entry_text(entry: AnyEntry) -> str:

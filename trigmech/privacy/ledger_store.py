@@ -15,12 +15,7 @@ from trigmech.privacy.ledger_server import Server, is_address
 class Store(Protocol):
     """What keeps one ledger for all processes; each method raises an InputError if it cannot do its work.
 
-    Attributes
-    ----------
-    path : Path or str
-        By which another process finds it; without a password.
-    name : str
-        What messages call it.
+    Another process finds it by its ``path``, which has no password; messages call it by its ``name``.
     """
 
     @property

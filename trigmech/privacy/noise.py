@@ -215,11 +215,8 @@ def falls(rate: Fraction) -> bool:
     """Return True with the probability exp(-rate) for a rational number of at least 0, exactly.
 
     Toss independent coins with the probabilities rate / 1, rate / 2, ...: the number of the first failure is odd with
-    the probability exp(-rate), for rates of at most 1; larger rates are a sum of such.
-
-    References
-    ----------
-    Canonne, Kamath and Steinke 2020, algorithm 1.
+    the probability exp(-rate), for rates of at most 1; larger rates are a sum of such. Source: Canonne, Kamath and
+    Steinke 2020, algorithm 1.
     """
     while rate > 1:
         if not falls(Fraction(1)):
@@ -289,9 +286,7 @@ def integer_linf(size: int, scale: float) -> list[int]:
     Cost: of the order of 2 (K + 1) discrete Laplace numbers and 2 K uniform integers for each R, of which a part of
     about exp(-K a / 2) is accepted for small a: all but always, if scale is far above K.
 
-    References
-    ----------
-    Hardt and Talwar 2010 (K-norm mechanism); Steinke and Ullman 2017 (l-infinity norm); Canonne, Kamath and
+    Source: Hardt and Talwar 2010 (K-norm mechanism); Steinke and Ullman 2017 (l-infinity norm); Canonne, Kamath and
     Steinke 2020 (discrete Laplace).
     """
     while True:

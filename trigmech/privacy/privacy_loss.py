@@ -40,11 +40,9 @@ def mu_of_pure(epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the least epsilon of mu-GDP at delta > 0, rounded up.
+    """Return the least epsilon of mu-GDP at delta > 0, rounded up (Balle and Wang 2018).
 
-    References
-    ----------
-    Balle and Wang 2018; above mu = 10,000 the bound of Bun and Steinke 2016.
+    Above mu = 10,000 it is the bound of Bun and Steinke 2016.
     """
     return _gaussian_epsilon(float(mu), float(delta))
 

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from trigmech._arrays import Array, Integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # A computed sum of squares of weights and diameters that should be 1 is below this number.
 ROUNDED_UP = 1.0 + 1e-9

@@ -5,11 +5,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from trigmech._arrays import Integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.partition import Partition
-from trigmech.queries.base import Integers, Query
+from trigmech.queries.base import Query
 
 # The kinds by their names in files. `register` adds a custom query.
 KINDS: dict[str, type[Query]] = {}
@@ -26,20 +27,9 @@ def register(kind: type[Query]) -> type[Query]:
 class Book:
     """Partitions of columns, maps from their positions to cells, and sets of functions, each with a number.
 
-    Parameters
-    ----------
-    partitions : sequence of (int, Partition)
-        Columns and their partitions.
-    maps : sequence of (int, ndarray (size,) of int)
-        The number of each map's partition, and the cells.
-    features : sequence of Features
-    domain : Domain, optional
-        The domain of the functions.
-
-    Attributes
-    ----------
-    columns : int
-        The number of columns with a partition at the start.
+    partitions: Columns and their partitions; ``columns`` is their number at the start.
+    maps: The number of each map's partition, and the cells (size,).
+    domain: That of the functions.
     """
 
     def __init__(self, partitions: Sequence[tuple[int, Partition]] = (), maps: Sequence[tuple[int, Integers]] = (),

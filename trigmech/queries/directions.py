@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import column_name
 from trigmech.functions.partition import Partition, all_codes
 from trigmech.queries.base import UNIT, Query, parents
 from trigmech.queries.book import Book, Numbers, register
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Scores are multiples of 2^-10, and entries of directions multiples of 2^-15, so that sums over rows are exact.
 SCORE_BITS, ENTRY_BITS = 10, 15
@@ -49,19 +47,14 @@ class Directions(Query):
     """
 
     name: ClassVar[str] = "directions"
+    kind: ClassVar[str] = "product of directions"
     order: ClassVar[int] = 3  # type: ignore[misc]
     partitions: tuple[Partition, ...]
     scores: tuple[Integers, ...]
 
     @property
     def size(self) -> int:
-        """The number of pairs of columns."""
         return math.comb(len(self.partitions), 2)
-
-    @property
-    def kind(self) -> str:
-        """The kind of the query in words."""
-        return "product of directions"
 
     @property
     def correlation_noise(self) -> float:
@@ -88,12 +81,10 @@ class Directions(Query):
         return np.ascontiguousarray((np.trunc(made, out=made) * 2.0**-ENTRY_BITS).T)
 
     def evaluate(self, points: Array) -> Array:
-        """Return the products."""
         entries = self.entries(all_codes(self.partitions, points))
         return np.asarray(entries[:, self.pairs[:, 0]] * entries[:, self.pairs[:, 1]])
 
     def means(self, points: Array, weights: Array | None = None) -> Array:
-        """Return the mean products."""
         entries = self.entries(all_codes(self.partitions, points))
         weighted = entries / len(entries) if weights is None else entries * weights[:, None]
         return np.asarray((weighted.T @ entries)[tuple(self.pairs.T)])
@@ -108,12 +99,10 @@ class Directions(Query):
         return 4.0 * UNIT * self.diameter(norm) + entries * LATTICE / n
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return a name for each product."""
         names = [column_name(partition, coordinates) for partition in self.partitions]
         return [f"direction of {names[j]} * direction of {names[h]}" for j, h in self.pairs.tolist()]
 
     def written(self, book: Book) -> tuple[list[int], Array]:
-        """Return the partition and the scores of each column."""
         numbers = [len(self.partitions)]
         for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True)):
             numbers += [book.partition(j, partition), *score.tolist()]
@@ -121,7 +110,6 @@ class Directions(Query):
 
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
-        """Return the query."""
         if (d := integers.one()) != book.columns or d < 2:
             raise InputError("directions must have the scores of all columns, and of at least two")
         partitions, scores = [], []
@@ -136,7 +124,6 @@ class Directions(Query):
         return cls(tuple(partitions), tuple(scores))
 
     def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
-        """Return the same query for finer positions, which keep the scores of the coarse ones."""
         return replace(self, partitions=tuple(finer), scores=tuple(
             score[parents(cut, partition)]
             for cut, partition, score in zip(finer, self.partitions, self.scores, strict=True)))

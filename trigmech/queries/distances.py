@@ -18,7 +18,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.queries.base import UNIT, Array, Query
+from trigmech._arrays import Array
+from trigmech.queries.base import UNIT, Query
 from trigmech.queries.joint import Marginal
 
 
@@ -42,6 +43,8 @@ class Distance(Query):
     """
 
     name: ClassVar[str] = "distance"
+    kind: ClassVar[str] = "distance"
+    size: ClassVar[int] = 1
     tables: tuple[Marginal, ...]
     references: tuple[Array, ...]
     ordered: bool = False
@@ -49,23 +52,11 @@ class Distance(Query):
 
     @property
     def parts(self) -> tuple[Query, ...]:
-        """The tables."""
         return self.tables
 
     @property
-    def size(self) -> int:
-        """One number."""
-        return 1
-
-    @property
     def shape(self) -> tuple[int, ...]:
-        """All cells of all tables, one after another."""
         return (sum(table.size for table in self.tables),)
-
-    @property
-    def kind(self) -> str:
-        """What it is."""
-        return "distance"
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -73,7 +64,6 @@ class Distance(Query):
         return tuple(sorted({column for table in self.tables for column in table.columns}))
 
     def evaluate(self, points: Array) -> Array:
-        """Return indicators of the cells."""
         return np.concatenate([table.evaluate(points) for table in self.tables], axis=1)
 
     def encode(self, means: Array) -> Array:
@@ -92,7 +82,6 @@ class Distance(Query):
         return 2.0 * (self.shape[0] + len(self.tables) + 4.0) * UNIT
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of the cells."""
         return [name for table in self.tables for name in table.names(coordinates)]
 
 
@@ -108,6 +97,8 @@ class Moment(Query):
     """
 
     name: ClassVar[str] = "moment"
+    kind: ClassVar[str] = "mean product of scores"
+    size: ClassVar[int] = 1
     table: Marginal
     first: Array
     second: Array
@@ -115,23 +106,11 @@ class Moment(Query):
 
     @property
     def parts(self) -> tuple[Query, ...]:
-        """The table."""
         return (self.table,)
 
     @property
-    def size(self) -> int:
-        """One number."""
-        return 1
-
-    @property
     def shape(self) -> tuple[int, ...]:
-        """The cells."""
         return (self.table.size,)
-
-    @property
-    def kind(self) -> str:
-        """What it is."""
-        return "mean product of scores"
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -144,11 +123,9 @@ class Moment(Query):
         return np.outer(self.first, self.second).ravel()
 
     def evaluate(self, points: Array) -> Array:
-        """Return indicators of the cells."""
         return self.table.evaluate(points)
 
     def encode(self, means: Array) -> Array:
-        """Return the mean product less the fixed number."""
         return np.array([(means * self.products).sum() - self.reference])
 
     def diameter(self, norm: str) -> float:
@@ -160,7 +137,6 @@ class Moment(Query):
         return 2.0 * (self.table.size + 4.0) * UNIT * float(np.abs(self.products).max() + abs(self.reference))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of the cells."""
         return self.table.names(coordinates)
 
 
@@ -175,21 +151,12 @@ class RowShare(Query):
     """
 
     name: ClassVar[str] = "share"
+    kind: ClassVar[str] = "share of rows"
+    size: ClassVar[int] = 1
     columns: tuple[int, ...]
     holds: Callable[[Array], NDArray[np.bool_]]
 
-    @property
-    def size(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def kind(self) -> str:
-        """What it is."""
-        return "share of rows"
-
     def evaluate(self, points: Array) -> Array:
-        """Return 1 where it holds, and 0 elsewhere."""
         return self.holds(points).astype(np.float64)[:, None]
 
     def diameter(self, norm: str) -> float:
@@ -201,5 +168,4 @@ class RowShare(Query):
         return 4.0 * UNIT + 2.0**-40 / n
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what is counted."""
         return ["rows for which a rule holds"]

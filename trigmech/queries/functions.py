@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions import lattice
@@ -29,7 +30,7 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import WHOLE_ROW, FunctionIndex
 from trigmech.functions.sensitivity import l1_diameter, l2_diameter
-from trigmech.queries.base import UNIT, Array, Query
+from trigmech.queries.base import UNIT, Query
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import ORDERS
 
@@ -66,6 +67,7 @@ class Functions(Query):
     """
 
     name: ClassVar[str] = "functions"
+    kind: ClassVar[str] = "function"
     features: FunctionSet
     domain: Domain
     weights: Array
@@ -112,11 +114,6 @@ class Functions(Query):
     def size(self) -> int:
         """The members."""
         return len(self.weights)
-
-    @property
-    def kind(self) -> str:
-        """The kind of the functions."""
-        return "function"
 
     @property
     def kinds(self) -> NDArray[np.str_]:

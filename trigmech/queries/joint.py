@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import cell_names, column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Array, Integers, Query, indicators, parents
+from trigmech.queries.base import UNIT, Query, indicators, parents
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import TWO_ENTRIES
 
@@ -47,32 +48,26 @@ class Marginal(Query):
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The number of cells of each column."""
         return tuple(int(cells.max()) + 1 for cells in self.maps)
 
     tells_tables = True
 
     @property
     def size(self) -> int:
-        """All cells."""
         return math.prod(self.shape)
 
     @property
     def kind(self) -> str:
-        """What it is."""
         count = len(self.columns)
         return f"{WORDS.get(count, str(count))}-way table"
 
     def evaluate(self, points: Array) -> Array:
-        """Return indicators of the cells."""
         return self.sparse(points).toarray()
 
     def sparse(self, points: Array) -> csr_matrix:
-        """Return indicators of the cells, zeros left out."""
         return indicators(self._places(all_codes(self.partitions, points)), self.size)
 
     def means(self, points: Array, weights: Array | None = None) -> Array:
-        """Return the frequencies of the cells."""
         return self.counted(all_codes(self.partitions, points), np.full(len(points), 1.0 / len(points))
                             if weights is None else weights)
 
@@ -90,13 +85,11 @@ class Marginal(Query):
         return TWO_ENTRIES[norm]
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of the cells."""
         own = [cell_names(partition, cells, coordinates)
                for partition, cells in zip(self.partitions, self.maps, strict=True)]
         return [" * ".join(names) for names in product(*own)]
 
     def written(self, book: Book) -> tuple[list[int], Array]:
-        """Return the numbers of the maps."""
         return [book.map(*each) for each in zip(self.columns, self.partitions, self.maps, strict=True)], np.empty(0)
 
     @classmethod
@@ -152,13 +145,11 @@ class Products(Query):
 
     @property
     def size(self) -> int:
-        """All products."""
         counts = np.array([score.shape[1] for score in self.scores], dtype=np.int64)
         return int(counts[self.pairs].prod(axis=1).sum())
 
     @property
     def kind(self) -> str:
-        """What it is."""
         return f"product of {self.factors_named.split()[0]}"
 
     @property
@@ -200,7 +191,6 @@ class Products(Query):
         return np.asarray(starts[self.factors[:, :2]] + self.factors[:, 2:])
 
     def evaluate(self, points: Array) -> Array:
-        """Return the products."""
         codes = all_codes(self.partitions, points)
         values = np.concatenate([feature[own] for feature, own in zip(self.features, codes.T, strict=True)], axis=1)
         first, second = self.places.T
@@ -221,14 +211,12 @@ class Products(Query):
         return 4.0 * UNIT * self.diameter(norm)
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return names of the products: signs of cosines of the cells' places, or cosines of ranks over degrees."""
         of = [column_name(partition, coordinates) for partition in self.partitions]
         terms = (self.factors + np.array([0, 0, 1, 1])).tolist()
         return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" if self.contrasted else
                 f"cos({a} pi rank of {of[j]}) * cos({b} pi rank of {of[h]}) / {a * b}" for j, h, a, b in terms]
 
     def written(self, book: Book) -> tuple[list[int], Array]:
-        """Return the pairs, and of each column its partition, its scores, and the map of its cells if it has one."""
         numbers = [int(self.contrasted), len(self.pairs), len(self.partitions), *self.pairs.ravel().tolist()]
         for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True)):
             numbers += [book.map(j, partition, self.maps[j]) if self.maps else book.partition(j, partition),
@@ -237,7 +225,6 @@ class Products(Query):
 
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
-        """Return the products."""
         contrasted, count, d = (integers.one() for _ in range(3))
         if d != book.columns:
             raise InputError("products must have the scores of all columns")

@@ -16,11 +16,12 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.naming import interval_names, position_names
 from trigmech.functions.partition import Partition
-from trigmech.queries.base import UNIT, Array, Query, indicators
+from trigmech.queries.base import UNIT, Query, indicators
 from trigmech.queries.book import Book, Numbers, register
 
 # The most intervals for prefix sums, and the most positions for contrasts. Time and memory grow with their squares.
@@ -39,13 +40,9 @@ class Look(Query):
     """
 
     order: ClassVar[int] = 0  # type: ignore[misc]
+    kind: ClassVar[str] = "column"
     column: int
     partition: Partition
-
-    @property
-    def kind(self) -> str:
-        """The kind of the query in words."""
-        return "column"
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -67,20 +64,16 @@ class Histogram(Look):
 
     @property
     def size(self) -> int:
-        """The number of positions."""
         return self.partition.size
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One mean for each position."""
         return (self.partition.size,)
 
     def evaluate(self, points: Array) -> Array:
-        """Return indicators of the positions."""
         return self.sparse(points).toarray()
 
     def sparse(self, points: Array) -> csr_matrix:
-        """Return indicators of the positions, zeros left out."""
         return indicators(self.partition.codes(points), self.partition.size)
 
     def diameter(self, norm: str) -> float:
@@ -88,7 +81,6 @@ class Histogram(Look):
         return TWO_ENTRIES[norm]
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of the positions."""
         return position_names(self.partition, coordinates)
 
     def noise_of(self, values: Array) -> Array:
@@ -97,12 +89,10 @@ class Histogram(Look):
         return np.asarray(np.linalg.norm(values if matrix is None else values @ matrix, axis=-1))
 
     def written(self, book: Book) -> tuple[list[int], Array]:
-        """Return the number of the partition."""
         return [book.partition(self.column, self.partition)], np.empty(0)
 
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
-        """Return the query of a partition."""
         column, partition = book.partition_at(integers.one())
         return cls(column, partition)
 
@@ -137,7 +127,6 @@ class PrefixSums(Histogram):
         return prefix_sums.encoded(self.partition, means)
 
     def decode(self, vector: Array) -> Array:
-        """Return the frequencies."""
         return prefix_sums.decoded(self.partition, vector)
 
     @property
@@ -159,14 +148,12 @@ class PrefixSums(Histogram):
         return deviation * np.concatenate([np.ones(k), rows])
 
     def noise_of(self, values: Array) -> Array:
-        """Return the noise's deviations in the means of functions."""
         k, c = len(self.partition.indicators), self.partition.intervals
         if c:
             values = np.concatenate([values[..., :k], values[..., k:] @ prefix_sums.inverse(c)], axis=-1)
         return np.asarray(np.linalg.norm(values, axis=-1))
 
     def diameter(self, norm: str) -> float:
-        """Return the largest distance between the vectors of two positions."""
         if norm == "L2":
             return prefix_sums.diameter(len(self.partition.indicators), self.partition.intervals) or TWO_ENTRIES["L2"]
         both = np.abs(self._encoder[:, :, None] - self._encoder[:, None, :])
@@ -202,11 +189,9 @@ class Contrasts(Histogram):
 
     @property
     def size(self) -> int:
-        """The number of positions less 1."""
         return self.partition.size - 1
 
     def encode(self, means: Array) -> Array:
-        """Return the means of the contrasts."""
         return np.asarray(means @ contrasts.contrasts(self.partition.size))
 
     def encoded(self, sums: Array, n: int) -> Array:
@@ -214,12 +199,10 @@ class Contrasts(Histogram):
         return self.encode(sums) / n
 
     def decode(self, vector: Array) -> Array:
-        """Return the frequencies."""
         return contrasts.decoded(vector)
 
     @property
     def decoding(self) -> Array | None:
-        """The matrix of the frequencies."""
         return contrasts.decoding(self.partition.size)
 
     def diameter(self, norm: str) -> float:
@@ -257,6 +240,7 @@ class Detail(Query):
     """
 
     name: ClassVar[str] = "detail"
+    kind: ClassVar[str] = "column, closer"
     order: ClassVar[int] = 1  # type: ignore[misc]
     column: int
     partition: Partition
@@ -265,13 +249,7 @@ class Detail(Query):
 
     @property
     def size(self) -> int:
-        """The number of finer intervals."""
         return len(self.edges) - 1
-
-    @property
-    def kind(self) -> str:
-        """The kind of the query in words."""
-        return "column, closer"
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -291,11 +269,9 @@ class Detail(Query):
         return slice(first, first + self.size)
 
     def evaluate(self, points: Array) -> Array:
-        """Return indicators of the finer intervals."""
         return self.sparse(points).toarray()
 
     def sparse(self, points: Array) -> csr_matrix:
-        """Return indicators of the finer intervals, zeros left out."""
         return indicators(self.around.codes(points), self.around.size)[:, self.inside]
 
     def diameter(self, norm: str) -> float:
@@ -308,16 +284,13 @@ class Detail(Query):
         return ("detail", self.column, id(self.partition))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of the intervals."""
         return interval_names(coordinates[self.partition.value or 0], self.edges)
 
     def written(self, book: Book) -> tuple[list[int], Array]:
-        """Return the number of the partition and the interval, and the edges."""
         return [book.partition(self.column, self.partition), self.interval], self.edges
 
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
-        """Return the query."""
         (column, partition), interval, edges = book.partition_at(integers.one()), integers.one(), floats.rest()
         if not (0 <= interval < partition.intervals and len(edges) > 1 and (np.diff(edges) > 0).all()
                 and (edges[[0, -1]] == partition.edges[interval : interval + 2]).all()):

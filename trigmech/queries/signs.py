@@ -9,12 +9,13 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.contrasts import signs
 from trigmech.functions.naming import column_name
 from trigmech.functions.partition import columns_of, even_edges
-from trigmech.queries.base import UNIT, Array
+from trigmech.queries.base import UNIT
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import MOST_CONTRASTS, ORDERS, Look
 
@@ -51,11 +52,9 @@ class Signs(Look):
 
     @property
     def size(self) -> int:
-        """The number of special values and of cosines."""
         return len(self.partition.indicators) + self.count
 
     def evaluate(self, points: Array) -> Array:
-        """Return the signs of the rows' positions."""
         return self.values[self.partition.codes(points)].astype(np.float64)
 
     def diameter(self, norm: str) -> float:
@@ -68,24 +67,20 @@ class Signs(Look):
         return 4.0 * UNIT * {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of the special values' signs and of the cosines' signs."""
         held = [f"sign of {coordinates[c]}" for c in self.partition.indicators]
         own = column_name(self.partition, coordinates)
         return held + [f"sign cos({a} pi place of {own})" for a in range(1, self.count + 1)]
 
     def written(self, book: Book) -> tuple[list[int], Array]:
-        """Return the number of the partition, and the number of cosines."""
         return [book.partition(self.column, self.partition), self.count], np.empty(0)
 
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
-        """Return the query of a partition."""
         column, partition = book.partition_at(integers.one())
         return cls(column, partition, integers.one())
 
     @classmethod
     def examples(cls, domain: Domain) -> Sequence[Self]:
-        """Return signs of each number of a domain."""
         return [cls(j, own.cut(even_edges(own.levels, 7)), count) for j, own in enumerate(columns_of(domain))
                 if own.value is not None for count in (1, 4) if own.levels is None or len(own.levels) > count]
 

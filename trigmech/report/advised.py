@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import beta
 
+from trigmech._arrays import Array
 from trigmech._validate import check_integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
@@ -26,8 +26,6 @@ from trigmech.report.statement import Table
 from trigmech.report.tabled import Section, Tabled
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import design
-
-Array = NDArray[np.float64]
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 # The made-up table: at most so many rows; the loading of each column on a common factor, so that any two have a

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import lacks
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError
@@ -22,7 +22,6 @@ from trigmech.schema.schema import Schema
 from trigmech.tables.frames import like
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 
-Array = NDArray[np.float64]
 Queries = GaussianKernels | PairKernels | SecondMoments
 
 # Limits for queries to a whole table: the fewest of a family, the most numbers that their evaluation may pass, and the

@@ -7,15 +7,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trigmech._arrays import Array, Integers
 from trigmech.report.figures import number
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import transformed, transformed_bounds, untransformed
 from trigmech.schema.schema import Schema
 from trigmech.schema.values import text_of
-
-Array = NDArray[np.float64]
 
 # A power of two, as the intervals of a release are.
 BINS = 32
@@ -39,7 +38,7 @@ class Values:
 
     column: Column
     labels: tuple[str, ...]
-    codes: NDArray[np.int64]
+    codes: Integers
     numbers: Array
 
 
@@ -272,7 +271,7 @@ def _values(column: Column, values: Any) -> Values:
     return Values(column, labels, codes, numbers)
 
 
-def _codes(column: Column, values: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def _codes(column: Column, values: Any) -> tuple[tuple[str, ...], Integers]:
     if column.categories is not None:
         labels, names = tuple(map(text_of, column.categories)), column.categories
     elif column.kind == "binary":

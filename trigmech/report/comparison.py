@@ -33,10 +33,6 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None,
         The true table of all of them; the result is then NOT PRIVATE.
     limits : mapping of str to LightLimits, optional
 
-    Returns
-    -------
-    Tabled
-
     Raises
     ------
     InputError

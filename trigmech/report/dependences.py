@@ -4,16 +4,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import all_codes
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import Targets, independent
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Far below what a row of any table moves, and far above what rounding leaves where there is no dependence.
 ROUNDING = 1e-10

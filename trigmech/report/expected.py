@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.index import FunctionIndex
 from trigmech.planning.design import Agenda
 from trigmech.queries.base import Measurement
@@ -21,8 +21,6 @@ from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
 from trigmech.schema.values import text_of
-
-Array = NDArray[np.float64]
 
 TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 # The fraction of rows of the category whose means the preview describes.
@@ -117,34 +115,29 @@ def _of_functions(asked: Sequence[Measurement[Functions]], schema: Schema, note:
 
 def _of_looks(asked: Sequence[Measurement[Look]], schema: Schema, note: str) -> Iterable[Expected]:
     for look in asked:
-        told = _of_signs if isinstance(look.query, Signs) else _of_histogram
-        yield from told(look, schema.columns[look.query.column])
+        yield from _of_look(look, schema.columns[look.query.column])
 
 
-def _of_signs(look: Measurement[Any], column: Column) -> Iterable[Expected]:
-    """Return the noise in a number's mean, in the share of its rows in half of its range, and in that of a value."""
+def _of_look(look: Measurement[Any], column: Column) -> Iterable[Expected]:
+    """Return the noise in a column's mean, in the share of its rows below a value (of signs: in half of its range), and
+    in that of a category."""
     query, partition, points = look.query, look.query.partition, "percentage points"
-    spread = look.deviation * query.noise_of(np.pad(partition.centres, (len(partition.indicators), 0)))
-    yield _of_number(column, float(spread))
-    noise = 100.0 * look.deviation * query.greatest_noise
-    yield Expected(column.name, "share of the rows in half of the range", noise, points, COARSE)
-    if partition.indicators:
-        # The share is (1 + mean) / 2.
-        yield Expected(column.name, "share of a special or missing value", 50.0 * look.deviation, points)
-
-
-def _of_histogram(look: Measurement[Any], column: Column) -> Iterable[Expected]:
-    """Return the noise in a column's mean, in the share of its rows below a value, and in that of a category."""
-    query, partition, points = look.query, look.query.partition, "percentage points"
+    signs, k = isinstance(query, Signs), len(partition.indicators)
     if partition.intervals:
-        spread = look.deviation * query.noise_of(np.pad(partition.centres, (len(partition.indicators), 0)))
-        yield _of_number(column, float(spread))
-        if column.kind != "binary":
-            greatest = 100.0 * look.deviation * query.greatest_noise
+        yield _of_number(column, float(look.deviation * query.noise_of(np.pad(partition.centres, (k, 0)))))
+        greatest = 100.0 * look.deviation * query.greatest_noise
+        if signs:
+            yield Expected(column.name, "share of the rows in half of the range", greatest, points, COARSE)
+        elif column.kind != "binary":
             yield Expected(column.name, "share of the rows below any value", greatest, points)
-    if partition.indicators:
-        what = "frequency of a category" if column.complete else "share of a special or missing value"
-        yield Expected(column.name, what, 100.0 * float(look.deviations[: len(partition.indicators)].max()), points)
+    if k:
+        # The share of a sign is (1 + mean) / 2.
+        noise = 50.0 * look.deviation if signs else 100.0 * float(look.deviations[:k].max())
+        yield Expected(column.name, _named_value(column), noise, points)
+
+
+def _named_value(column: Column) -> str:
+    return "frequency of a category" if column.complete else "share of a special or missing value"
 
 
 def _of_tables(asked: Sequence[Measurement[Marginal]], schema: Schema, note: str) -> Iterable[Expected]:
@@ -167,8 +160,7 @@ def _of_products(asked: Sequence[Measurement[Products | Directions]], schema: Sc
 
 def _of_column_moments(column: Column, noise: Array) -> list[Expected]:
     numbers = [] if column.complete else [_of_number(column, float(noise[0]))]
-    what = "frequency of a category" if column.complete else "share of a special or missing value"
-    return numbers + [Expected(column.name, what, 100.0 * float(indicators.max()), "percentage points")
+    return numbers + [Expected(column.name, _named_value(column), 100.0 * float(indicators.max()), "percentage points")
                       for indicators in [noise[len(numbers):]] if len(indicators)]
 
 
@@ -202,7 +194,7 @@ def _together_moments(index: FunctionIndex, scales: Array) -> Iterable[Expected]
     """Return the noise in correlations, in contingency tables, and in means within a category."""
     domain = index.domain
 
-    def worst(chosen: NDArray[np.int64]) -> float | None:
+    def worst(chosen: Integers) -> float | None:
         return float(scales[chosen].max()) if len(chosen) else None
 
     if len(domain.numbers) > 1:

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from trigmech._arrays import Array
+
 # Noisy shares, and the deviations of their noise.
 Noise = tuple[Array, Array]
 Format = Literal["svg", "png", "pdf"]

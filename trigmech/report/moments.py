@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.evaluation.error_bars import missed_moments
 from trigmech.functions.index import WHOLE_ROW, FunctionIndex
 from trigmech.measurement.released import Release
@@ -16,8 +16,6 @@ from trigmech.report.dependences import Dependence
 from trigmech.report.figures import number
 from trigmech.report.statement import NO_TABLE, Row, Table
 from trigmech.results import Synthesis
-
-Array = NDArray[np.float64]
 
 # What the page calls the kinds of functions, in its order.
 KINDS = {"column": "one number, degrees up to {}", "pair": "products of two numbers",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trigmech._files import check_writable, write_whole
+from trigmech._files import check_writable, made_folder, write_whole
 from trigmech._optional import need
 from trigmech._validate import check_integers
 from trigmech.errors import InputError
@@ -20,7 +20,7 @@ from trigmech.report.against import judged_rows, rows_of
 from trigmech.report.figures import plain, styled
 from trigmech.report.lead import forecast_of, lead
 from trigmech.report.pairs import pairs
-from trigmech.report.sections import PRIVATE_MARK, PageRows, Pictures, columns, errors, points, together
+from trigmech.report.sections import PageRows, Pictures, columns, errors, page_path, points, together
 from trigmech.report.statement import guarantee, ledger_table, versions_table
 from trigmech.results import Synthesis
 
@@ -75,16 +75,10 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
         raise InputError("held_out needs the private table to compare with; give the table too (on the "
                          "command line --against)")
     need("report", "a report")
-    path = Path(path)
-    if against is not None and PRIVATE_MARK not in path.name.lower():
-        path = path.with_name(f"{path.stem}.{PRIVATE_MARK}{path.suffix}")
-    check_writable(path)
+    path = page_path(path, against is not None)
     folder = None if figures is None else Path(figures)
     if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise InputError(f"cannot make the folder {str(folder)!r}: {problem.strerror}") from None
+        made_folder(folder)
         check_writable(folder / "figure.png")
     # A figure's library adds up what it draws, and numbers of a column may be near the largest that there are.
     with styled(), np.errstate(over="ignore"):

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.report.figures import DARK, blank, fitting, mark
-
-Array = NDArray[np.float64]
 
 # Inches of a panel, of a name beside it, and of what lies around it.
 WIDTH, HEIGHT, WIDEST, AROUND = 2.55, 2.1, 1.2, 0.3

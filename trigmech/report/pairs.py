@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.distribution import systematic
 from trigmech.functions.ranks import ranks
 from trigmech.report.account import Account
@@ -16,8 +17,6 @@ from trigmech.report.pair_figures import Axis, boxes, cloud, shades
 from trigmech.report.sections import PageRows, Pictures
 from trigmech.report.statement import Table
 from trigmech.schema.encoding import untransformed
-
-Array = NDArray[np.float64]
 
 LISTED, DRAWN = 20, 9
 MOST_POINTS, MOST_VALUES = 2_000, 10
@@ -128,14 +127,14 @@ def _rank_correlation(x: Array, y: Array) -> float:
     return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
 
 
-def _most_frequent(side: PageRows, column: int) -> NDArray[np.int64]:
+def _most_frequent(side: PageRows, column: int) -> Integers:
     """Return the codes of the most frequent values that are not rare, in the schema's order."""
     named = side.marginals[column].named
     order = np.argsort(-named, kind="stable")[:MOST_VALUES]
     return np.sort(order[named[order] >= min(RARE, float(named.max()))])
 
 
-def _left_out(side: PageRows, columns: Sequence[int], kept: Sequence[NDArray[np.int64]]) -> str:
+def _left_out(side: PageRows, columns: Sequence[int], kept: Sequence[Integers]) -> str:
     """Return how many values of columns are not drawn, in words."""
     values = [side.values[j] for j in columns]
     rare = [f"{len(each.labels) - len(own)} of {each.column.name}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from trigmech._html import html_table
 from trigmech._validate import is_integer
-from trigmech.errors import BudgetError, InputError, TrigmechError, shown
+from trigmech.errors import InputError, TrigmechError, shown
 from trigmech.mechanisms.base import Mechanism
 from trigmech.privacy.accounting import filtered_epsilon
 from trigmech.privacy.budget import BOUNDS_SHARE, Budget, Charge, shown_up
@@ -117,10 +117,6 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     delta_chosen : bool
         Whether you chose a delta of 0 on purpose; then no warning about it is given.
 
-    Returns
-    -------
-    Preview
-
     Raises
     ------
     InputError
@@ -145,10 +141,6 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     """
     if not is_integer(n, 2):
         raise InputError(f"n, the number of rows, must be an integer that is at least 2, not {shown(n)}")
-    if not isinstance(schema, Schema):
-        raise InputError(f"schema must be a Schema, not {type(schema).__name__}")
-    if not isinstance(budget, Budget):
-        raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
     charges, agenda = [*planned.all_charges], planned.mechanism.agenda(planned)
     account = Ledger(budget)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trigmech._files import write_whole
+from trigmech._arrays import Array, Integers
+from trigmech._files import check_writable, write_whole
 from trigmech.distribution import Distribution
 from trigmech.evaluation.distances import Evaluation, distribution_difference, evaluate, total_variation
 from trigmech.evaluation.error_bars import PredictedError
@@ -46,8 +46,6 @@ from trigmech.results import Synthesis
 from trigmech.schema.schema import Schema
 from trigmech.tables.different import different_rows
 
-Array = NDArray[np.float64]
-
 SHOWN_AT_ONCE = 24
 MOST_BARS = 12
 LEVEL = 0.95
@@ -57,6 +55,15 @@ FEWEST_QUERIES, MOST_QUERIES = 50, 1_000
 PRIVATE_MARK = "not-private"
 # Numbers in a sample that is drawn to count its rows.
 MOST_SAMPLED = 2**21
+
+
+def page_path(path: str | Path, private: bool) -> Path:
+    """Return where a page is written: a private one has "not-private" in its name. It can be written there."""
+    path = Path(path)
+    if private and PRIVATE_MARK not in path.name.lower():
+        path = path.with_name(f"{path.stem}.{PRIVATE_MARK}{path.suffix}")
+    check_writable(path)
+    return path
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,7 @@ def _column_picture(name: str, own: ColumnShares, truth: ColumnShares | None, no
     return pictures.add(name, alt, bars(labels, shares, other, released))
 
 
-def _pooled(shares: Array, order: NDArray[np.int64]) -> Array:
+def _pooled(shares: Array, order: Integers) -> Array:
     return np.append(shares[order], max(0.0, float(shares.sum() - shares[order].sum())))
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trigmech._files import check_writable, write_whole
+from trigmech._files import write_whole
 from trigmech._html import html_lines, html_table
 from trigmech._optional import need
-from trigmech.report.sections import PRIVATE_MARK
+from trigmech.report.sections import page_path
 from trigmech.report.statement import Table
 
 FOOTER = "Written by trigmech; the same arguments give the same page."
@@ -69,10 +69,7 @@ class Tabled:
         from trigmech.report.page import template
 
         need("report", "a page")
-        path = Path(path)
-        if self.private and PRIVATE_MARK not in path.name.lower():
-            path = path.with_name(f"{path.stem}.{PRIVATE_MARK}{path.suffix}")
-        check_writable(path)
+        path = page_path(path, self.private)
         page = template("tables.html").render(
             title=("NOT PRIVATE: " if self.private else "") + self.title, private=self.private,
             sentences=self.sentences, parts=self.parts, footer=FOOTER)

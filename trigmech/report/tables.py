@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
@@ -19,8 +19,6 @@ from trigmech.report.figures import number, percent
 from trigmech.report.statement import Row, Table
 from trigmech.results import Synthesis
 from trigmech.schema.encoding import transformed_bounds
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import Constraint, Truth, allowed
 from trigmech.schema.encoding import Values, categories_of, number_at, place_of
 from trigmech.schema.satisfiability import representatives
-from trigmech.tables.frames import Matrix
-
-Codes = NDArray[np.int64]
 
 
 class ConstraintCells:
@@ -25,7 +22,7 @@ class ConstraintCells:
     """
 
     def __init__(self, constraints: Sequence[Constraint], columns: Mapping[str, Column],
-                 grid: Matrix | None = None) -> None:
+                 grid: Array | None = None) -> None:
         self._columns = columns
         values, self._breaks = representatives(constraints, columns, grid)
         values = {name: self._restored(name, held) for name, held in values.items()}
@@ -59,7 +56,7 @@ class ConstraintCells:
         categories = self._columns[name].categories
         return 2 + 2 * len(self._breaks[name]) if categories is None else 1 + len(categories)
 
-    def codes(self, name: str, values: Values) -> Codes:
+    def codes(self, name: str, values: Values) -> Integers:
         """Return the cell (m,) of each value; values have the form of :meth:`trigmech.Schema.decode`."""
         column, held = self._columns[name], np.ma.getdata(values)
         if name not in self._breaks:
@@ -74,7 +71,7 @@ class ConstraintCells:
             codes = 2 * below + (breaks[np.minimum(below, len(breaks) - 1)] == numbers)
         return self._cell[name][np.where(np.ma.getmaskarray(values), self._pieces(name) - 1, codes)]
 
-    def cuts(self, name: str) -> Matrix:
+    def cuts(self, name: str) -> Array:
         """Return the places in [-1, 1] at which the number of a column moves to another cell, ascending."""
         column = self._columns[name]
         if name not in self._breaks or column.complete:
@@ -83,7 +80,7 @@ class ConstraintCells:
             return np.zeros(1)
         cell = self._cell[name][:-1]
         if column.categories is not None:
-            cuts: Matrix = 0.5 + np.flatnonzero(cell[:-1] != cell[1:]).astype(np.float64)
+            cuts: Array = 0.5 + np.flatnonzero(cell[:-1] != cell[1:]).astype(np.float64)
         else:
             breaks = self._breaks[name] / column.seconds
             below, here, above = cell[:-1:2], cell[1::2], cell[2::2]

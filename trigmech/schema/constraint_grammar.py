@@ -63,7 +63,7 @@ def parse(text: str, columns: Mapping[str, Column]) -> Constraint:
     """
     if not isinstance(text, str):
         raise InputError(f"a constraint must be text, not {shown(text)}")
-    rule = _Parser(text, columns).whole()
+    rule = _ConstraintParser(text, columns).whole()
     read = {name for condition in rule.conditions() for name in (condition.column, condition.other)}
     return Constraint(rule.text(), tuple(name for name in columns if name in read), rule)
 
@@ -74,7 +74,7 @@ class _Token(NamedTuple):
     start: int
 
 
-class _Parser:
+class _ConstraintParser:
     """Recursive descent over the tokens of one text, checked against the columns on the way."""
 
     def __init__(self, text: str, columns: Mapping[str, Column]) -> None:

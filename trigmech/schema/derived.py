@@ -6,16 +6,14 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError, shown
 from trigmech.schema.column import MOST_DECIMALS, Column
 from trigmech.schema.formula import LARGEST_EXACT, Expression, names_read, parse, range_of, tables_read
 from trigmech.schema.lookup import Lookup, read_lookup
 from trigmech.schema.rounding import PARTS
 from trigmech.schema.values import is_unicode
-
-Array = NDArray[np.float64]
 
 # The options of a derived column in a file, beside its name.
 OPTIONS = ("derived", "decimals", "tables")

@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.schema.column import Category, Column
 from trigmech.schema.rounding import beside_special, candidates, rounded
 from trigmech.schema.times import times_of
 from trigmech.schema.values import plain_category, text_of
-from trigmech.tables.frames import Columns, Matrix
+from trigmech.tables.frames import Columns
 
 # The codes of a value that is missing, and of one that is no category.
 ABSENT, UNKNOWN = -2, -1
@@ -39,10 +40,10 @@ ROUNDING, MOST_DECIMALS = 2.0**-50, 22
 
 Values = NDArray | np.ma.MaskedArray
 # The numbers and the indicators of a column.
-Placed = tuple[Matrix | None, NDArray[np.int64] | None]
+Placed = tuple[Array | None, NDArray[np.int64] | None]
 
 
-def to_unit(values: Matrix, lower: Any, upper: Any) -> Matrix:
+def to_unit(values: Array, lower: Any, upper: Any) -> Array:
     """Return numbers, clipped to their bounds, on [-1, 1]; the bounds are numbers, or one for each column."""
     points = np.clip(values, lower, upper)
     points -= lower
@@ -51,7 +52,7 @@ def to_unit(values: Matrix, lower: Any, upper: Any) -> Matrix:
     return np.clip(points, -1.0, 1.0, out=points)
 
 
-def from_unit(points: Matrix, lower: Any, upper: Any) -> Matrix:
+def from_unit(points: Array, lower: Any, upper: Any) -> Array:
     """Return points of [-1, 1] as numbers between the bounds; points at or beyond its ends become the bounds."""
     half = 0.5 * (upper - lower)
     values = np.where(points > 0.0, upper - (1.0 - points) * half, lower + (points + 1.0) * half)
@@ -59,7 +60,7 @@ def from_unit(points: Matrix, lower: Any, upper: Any) -> Matrix:
     return np.clip(np.where(np.abs(points) < 1.0, short, values), lower, upper)
 
 
-def shortened(values: Matrix, error: Any) -> Matrix:
+def shortened(values: Array, error: Any) -> Array:
     """Return numbers that are within an error of one with few decimals as that one: 19.99, not 19.990000000000002.
 
     So a number that goes to [-1, 1] and back does not change. "Few" is three or four fewer than the error allows,
@@ -70,7 +71,7 @@ def shortened(values: Matrix, error: Any) -> Matrix:
     return np.where(np.abs(short - values) <= error, short, values)
 
 
-def joined(places: Sequence[Placed], spans: Sequence[tuple[int, int]]) -> Matrix:
+def joined(places: Sequence[Placed], spans: Sequence[tuple[int, int]]) -> Array:
     """Return points (n, D), given each column's places and the span of its coordinates."""
     n = next(len(each) for own in places for each in own if each is not None)
     out = np.zeros((n, spans[-1][1]))
@@ -83,26 +84,17 @@ def joined(places: Sequence[Placed], spans: Sequence[tuple[int, int]]) -> Matrix
     return out
 
 
-def place_of(column: Column, values: Matrix) -> Matrix:
+def place_of(column: Column, values: Array) -> Array:
     """Return numbers in a column's units, clipped to its bounds, as places in [-1, 1]."""
     return to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
 
 
-def placed(columns: Sequence[Column], table: Any, place: Callable[[Column, Matrix], Matrix] = place_of) -> list[Placed]:
+def placed(columns: Sequence[Column], table: Any, place: Callable[[Column, Array], Array] = place_of) -> list[Placed]:
     """Return each column of a private table: numbers in [-1, 1], and which of the indicators beside them is 1.
 
-    ``place`` is :func:`place_of`, or another function with the same values.
-
-    Returns
-    -------
-    list of (ndarray (n,) or None, ndarray (n,) of int or None)
-        The numbers, which are 0 where an indicator is 1; None for indicators of categories. The indicator of each row,
-        or -1; None for a column without indicators.
-
-    Raises
-    ------
-    InputError
-        If values are missing where that is refused, or one is no category.
+    ``place`` is :func:`place_of`, or another function with the same values. The numbers (n,) are 0 where an indicator
+    is 1; None for indicators of categories. The indicator (n,) of a row is -1 without one; None for a column without
+    indicators. An InputError says that values are missing where that is refused, or one is no category.
     """
     names = tuple(column.name for column in columns)
     read = Columns(table, names)
@@ -132,8 +124,8 @@ def check_faults(names: Sequence[str], missing: Iterable[int], unknown: Iterable
         raise InputError("; ".join(texts))
 
 
-def _placed(column: Column, values: Matrix, absent: NDArray[np.bool_],
-            place: Callable[[Column, Matrix], Matrix]) -> Placed:
+def _placed(column: Column, values: Array, absent: NDArray[np.bool_],
+            place: Callable[[Column, Array], Array]) -> Placed:
     if column.complete:
         return None, np.where(absent, len(column.categories or ()), values).astype(np.int64)
     points = place(column, values)
@@ -167,7 +159,7 @@ def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:
     return np.ma.MaskedArray(values, absent)
 
 
-def _read(column: Column, table: Columns, j: int) -> tuple[Matrix, NDArray[np.bool_], NDArray[np.bool_]]:
+def _read(column: Column, table: Columns, j: int) -> tuple[Array, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the numbers of a column's values, or of their categories, and where one is missing, or is no category."""
     if column.categories is not None:
         codes = codes_of(column, table, j)
@@ -178,7 +170,7 @@ def _read(column: Column, table: Columns, j: int) -> tuple[Matrix, NDArray[np.bo
     return values, np.isnan(values), np.zeros(len(values), dtype=np.bool_)
 
 
-def decode(column: Column, points: Matrix) -> Values:
+def decode(column: Column, points: Array) -> Values:
     """Return the values (m,) of one column from its coordinates (m, width); masked, where missing, if it keeps those.
 
     They are floats; int64 for integers that fit; int64, float, bool or strings (objects) for categories; datetime64 of
@@ -207,21 +199,21 @@ def decode(column: Column, points: Matrix) -> Values:
     return np.ma.MaskedArray(values, chosen == len(column.special)) if column.missing == "keep" else values
 
 
-def decoded_number(column: Column, places: Matrix) -> Matrix:
+def decoded_number(column: Column, places: Array) -> Array:
     """Return the numbers (m,) in a column's units, rounded, that places in [-1, 1] are decoded to."""
     exact = number_at(column, places)
     plain = rounded(column, places, exact)
     return beside_special(column, exact, plain) if column.special else plain
 
 
-def rounded_within(column: Column, places: Matrix, low: Matrix, high: Matrix) -> Matrix:
+def rounded_within(column: Column, places: Array, low: Array, high: Array) -> Array:
     """Return places (m,) of intervals [low, high) of [-1, 1] that are decoded to numbers of their intervals.
 
     Rounding can take a number out of its interval. Such a place is replaced by that of the nearest number in the
     interval with as few digits as possible. It stays as it is where no number of the column lies in the interval. An
     interval that ends at 1 contains its end.
     """
-    def outside(held: Matrix, of: Any) -> NDArray[np.bool_]:
+    def outside(held: Array, of: Any) -> NDArray[np.bool_]:
         place = place_of(column, decoded_number(column, held))
         return (place < low[of]) | ((place >= high[of]) & (high[of] < 1.0))
 
@@ -236,14 +228,14 @@ def rounded_within(column: Column, places: Matrix, low: Matrix, high: Matrix) ->
     return places
 
 
-def transformed(column: Column, values: Matrix) -> Matrix:
+def transformed(column: Column, values: Array) -> Array:
     """Return numbers in a column's units on the scale of its transform."""
     if column.transform is None:
         return values
     return np.log(values) if column.transform == "log" else np.log1p(values - column.lower)
 
 
-def untransformed(column: Column, values: Matrix) -> Matrix:
+def untransformed(column: Column, values: Array) -> Array:
     """Return numbers on the scale of a column's transform in its units; times in days or seconds since 1970."""
     if column.transform is None:
         return values
@@ -252,7 +244,7 @@ def untransformed(column: Column, values: Matrix) -> Matrix:
         return np.exp(values) if column.transform == "log" else np.expm1(values) + column.lower
 
 
-def number_at(column: Column, places: Matrix) -> Matrix:
+def number_at(column: Column, places: Array) -> Array:
     """Return places in [-1, 1] as numbers in a column's units, not rounded."""
     lower, upper = column.bounds
     values = untransformed(column, from_unit(places, *transformed_bounds(column)))

@@ -68,17 +68,13 @@ def range_of(column: Column) -> Range:
     lacks = column.missing == "keep"
     if column.resolution is not None:
         return Range("times", whole=column.resolution == "day", lacks=lacks)
-    if column.private_categories or (column.categories is not None and not _numeric(column.categories)):
+    if column.private_categories or any(isinstance(value, str | bool) for value in column.categories or ()):
         return Range("text", lacks=lacks)
     bounds = (-LARGEST_FOUND, LARGEST_FOUND) if column.private_bounds else column.bounds
     held = column.categories if column.categories is not None else (*bounds, *column.special)
     ends = [float(value) for value in held]
     whole = column.kind == "integer" or (column.kind != "continuous" and all(end.is_integer() for end in ends))
     return Range("numbers", min(ends), max(ends), whole, lacks)
-
-
-def _numeric(categories: Any) -> bool:
-    return not any(isinstance(value, str | bool) for value in categories)
 
 
 # Functions of numbers: how many arguments, what they are, where they are refused, and whether the result is whole; None
@@ -108,52 +104,39 @@ OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def parse(name: str, text: Any, ranges: Mapping[str, Range], tables: Mapping[str, Lookup]) -> Expression:
-    """Return a formula about columns with these ranges.
+    """Return the formula, of at most 1,000 characters, of a derived column of this name.
 
-    Parameters
-    ----------
-    name : str
-        Of the derived column, for messages.
-    text : str
-        At most 1,000 characters.
-    ranges : mapping of str to Range
-        Of the columns that it may read, by name.
-    tables : mapping of str to Lookup
-        The public tables, by the name by which the formula calls them.
-
-    Raises
-    ------
-    InputError
-        One line that names the column, the place and the rule, if the formula is not in the grammar, reads a column
-        that is not there, or could have no finite value.
+    It may read the columns that have ``ranges``, and calls the public tables by their names. If it is not in the
+    grammar, reads a column that is not there, or could have no finite value, an InputError of one line names the
+    column, the place and the rule.
     """
-    return _Parser(name, text, ranges, tables).whole()
+    return _FormulaParser(name, text, ranges, tables).whole()
 
 
 def names_read(name: str, text: Any) -> frozenset[str]:
     """Return the words of a formula that may be columns; an InputError if it cannot be parsed."""
-    parser = _Parser(name, text, {}, {})
+    parser = _FormulaParser(name, text, {}, {})
     found = (parser.column(node) for node in ast.walk(parser.tree))
     return frozenset(name for name in found if name is not None)
 
 
 def tables_read(name: str, text: Any) -> tuple[str, ...]:
     """Return the names of the public tables that a formula looks up; an InputError if it cannot be parsed."""
-    parser = _Parser(name, text, {}, {})
+    parser = _FormulaParser(name, text, {}, {})
     return tuple(dict.fromkeys(
         node.args[0].value for node in ast.walk(parser.tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lookup" and node.args
         and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)))
 
 
-class _Part:
+class _Term:
     """A part of a formula: its range and its values, which are not missing where ``values`` are not masked."""
 
     def __init__(self, held: Range, values: Callable[[Mapping[str, Values]], Any]) -> None:
         self.range, self.values = held, values
 
 
-class _Parser:
+class _FormulaParser:
     """Checks one formula against its columns, from the inside to the outside."""
 
     def __init__(self, name: str, text: Any, ranges: Mapping[str, Range], tables: Mapping[str, Lookup]) -> None:
@@ -202,7 +185,7 @@ class _Parser:
             return self.quoted.get(node.id, node.id)
         return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
-    def part(self, node: ast.AST, depth: int) -> _Part:
+    def part(self, node: ast.AST, depth: int) -> _Term:
         if depth > DEEPEST:
             self.fail(f"it is nested more than {DEEPEST} times")
         if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
@@ -219,7 +202,7 @@ class _Parser:
         self.fail("it may have only columns, numbers, the signs + - * / // % ** ( ) and the functions "
                   f"{', '.join(FUNCTIONS)}")
 
-    def constant(self, value: Any) -> _Part:
+    def constant(self, value: Any) -> _Term:
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.fail(f"{shown(value)} is no number; texts are only in lookup(...)")
         try:
@@ -228,9 +211,9 @@ class _Parser:
             number = math.inf
         if not math.isfinite(number):
             self.fail("a number in it is too large")
-        return _Part(Range("numbers", number, number, number.is_integer()), lambda given: number)
+        return _Term(Range("numbers", number, number, number.is_integer()), lambda given: number)
 
-    def named(self, name: str) -> _Part:
+    def named(self, name: str) -> _Term:
         if name not in self.ranges:
             if name in FUNCTIONS:
                 self.fail(f"{name} is a function, and needs parentheses")
@@ -240,18 +223,18 @@ class _Parser:
         held = self.ranges[name]
         self.lacks |= held.lacks
         if held.sort == "numbers":
-            return _Part(held, lambda given: np.ma.asarray(given[name]).astype(np.float64))
-        return _Part(held, lambda given: np.ma.asarray(given[name]))
+            return _Term(held, lambda given: np.ma.asarray(given[name]).astype(np.float64))
+        return _Term(held, lambda given: np.ma.asarray(given[name]))
 
-    def numbers(self, part: _Part, what: str) -> _Part:
+    def numbers(self, part: _Term, what: str) -> _Term:
         if part.range.sort != "numbers":
             self.fail(f"{what} needs numbers, and is given {part.range.sort}")
         return part
 
-    def operation(self, node: ast.BinOp, left: _Part, right: _Part) -> _Part:
+    def operation(self, node: ast.BinOp, left: _Term, right: _Term) -> _Term:
         sign, function = OPERATORS[type(node.op)]
         if sign == "-" and left.range.sort == right.range.sort == "times":
-            return _Part(Range("numbers", -4e6, 4e6, left.range.whole and right.range.whole),
+            return _Term(Range("numbers", -4e6, 4e6, left.range.whole and right.range.whole),
                          lambda given: _masked(lambda t, u: (t - u) / DAY, [_seconds(left.values(given)),
                                                                             _seconds(right.values(given))]))
         one, two = self.numbers(left, sign).range, self.numbers(right, sign).range
@@ -266,14 +249,14 @@ class _Parser:
 
         if sign == "%":
             low, high = (0.0, two.high) if two.low > 0.0 else (two.low, 0.0)
-            return _Part(Range("numbers", low, high, whole), values)
+            return _Term(Range("numbers", low, high, whole), values)
         if sign == "**":
             if two.low != two.high or not two.whole or not 0.0 <= two.low <= MOST_EXPONENT:
                 self.fail(f"an exponent must be a whole number from 0 to {MOST_EXPONENT}")
             ends += [(0.0, two.low)] if one.low < 0.0 < one.high else []
-        return _Part(self.spanned(function, ends, whole), values)
+        return _Term(self.spanned(function, ends, whole), values)
 
-    def call(self, node: ast.Call, depth: int) -> _Part:
+    def call(self, node: ast.Call, depth: int) -> _Term:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name not in FUNCTIONS or node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(f"the functions are {', '.join(FUNCTIONS)}, with their arguments in parentheses")
@@ -288,7 +271,7 @@ class _Parser:
             low, high, function = PARTS[name]
             if parts[0].range.sort != "times":
                 self.fail(f"{name} needs times, and is given {parts[0].range.sort}")
-            return _Part(Range("numbers", low, high, True), lambda given: _of_times(function, parts[0].values(given)))
+            return _Term(Range("numbers", low, high, True), lambda given: _of_times(function, parts[0].values(given)))
         held = [self.numbers(each, name).range for each in parts]
         if name == "round":
             return self.rounded(parts)
@@ -299,10 +282,10 @@ class _Parser:
         ends = list(product(*((each.low, each.high) for each in held))) if len(held) == 1 else [
             tuple(each.low for each in held), tuple(each.high for each in held)]
         ends += [(0.0,)] if name == "abs" and held[0].low < 0.0 < held[0].high else []
-        return _Part(self.spanned(function, ends, all(each.whole for each in held) if whole is None else whole),
+        return _Term(self.spanned(function, ends, all(each.whole for each in held) if whole is None else whole),
                      lambda given: _masked(function, [each.values(given) for each in parts]))
 
-    def rounded(self, parts: Sequence[_Part]) -> _Part:
+    def rounded(self, parts: Sequence[_Term]) -> _Term:
         digits = parts[1].range if len(parts) > 1 else Range("numbers", 0.0, 0.0, True)
         if digits.low != digits.high or not digits.whole or not 0.0 <= digits.low <= MOST_DIGITS:
             self.fail(f"round has a whole number of digits from 0 to {MOST_DIGITS}")
@@ -311,10 +294,10 @@ class _Parser:
         def function(x: Any) -> Any:
             return np.rint(x * steps) / steps
 
-        return _Part(self.spanned(function, [(held.low,), (held.high,)], steps == 1.0 or held.whole),
+        return _Term(self.spanned(function, [(held.low,), (held.high,)], steps == 1.0 or held.whole),
                      lambda given: _masked(function, [parts[0].values(given)]))
 
-    def looked_up(self, node: ast.Call, depth: int) -> _Part:
+    def looked_up(self, node: ast.Call, depth: int) -> _Term:
         first = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
         if not isinstance(first, str) or len(node.args) < 2:
             self.fail('write lookup("table.csv", column, ...), with the file of a public table and the columns to look '
@@ -333,7 +316,7 @@ class _Parser:
         low, high, whole = table.range
         # A row of the synthetic table may have a key that the public one has not.
         self.lacks = True
-        return _Part(Range("text" if table.of_text else "numbers", low, high, whole),
+        return _Term(Range("text" if table.of_text else "numbers", low, high, whole),
                      lambda given: table.values([each.values(given) for each in parts]))
 
     def spanned(self, function: Callable[..., Any], ends: Sequence[tuple[float, ...]], whole: bool) -> Range:

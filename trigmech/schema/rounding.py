@@ -11,11 +11,9 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.schema.column import LARGEST_EXACT, Column
-
-Array = NDArray[np.float64]
 
 # Into so many parts a range is divided by default.
 PARTS = 10_000.0
@@ -43,7 +41,7 @@ def has_steps(column: Column) -> bool:
     return column.kind != "continuous" or column.decimals is not None
 
 
-def digits_at(column: Column, values: Array) -> NDArray[np.int64] | None:
+def digits_at(column: Column, values: Array) -> Integers | None:
     """Return how many digits after the point a continuous column without decimals has at numbers (m,) of it.
 
     None if they are not rounded, also because no float has that many digits.
@@ -145,7 +143,7 @@ def _digits(part: float) -> int | None:
     return digits if digits < len(POWERS) else None
 
 
-def _to_digits(column: Column, values: Array, digits: NDArray[np.int64]) -> Array:
+def _to_digits(column: Column, values: Array, digits: Integers) -> Array:
     lower, upper = column.bounds
     most = math.floor(math.log10(CLEAR / max(abs(lower), abs(upper))))
     finer = POWERS[np.clip(np.minimum(digits + MORE, most), digits, len(POWERS) - 1)]

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import MISSING, Constraint, Truth, allowed
 from trigmech.schema.encoding import Values, categories_of
 from trigmech.schema.times import times_of
-from trigmech.tables.frames import Matrix
 
 # How many constraints the search looks at, counting all that are left each time when one more column gets a value.
 STEPS = 1_000_000
@@ -67,7 +67,7 @@ def without_missing(constraints: Sequence[Constraint], columns: Mapping[str, Col
 
 
 def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Column],
-                    grid: Matrix | None = None) -> tuple[dict[str, Values], dict[str, Matrix]]:
+                    grid: Array | None = None) -> tuple[dict[str, Values], dict[str, Array]]:
     """Return few values of each column, among which there is a row that satisfies the constraints if any row does.
 
     For categories and binary columns these are all values. Whether a comparison of numbers or times holds depends only
@@ -81,7 +81,7 @@ def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Col
     The first mapping has the values (k,) in the form of :meth:`trigmech.Schema.decode`; the second, for each compared
     column, those constants, bounds, special values and numbers of the grid, ascending.
     """
-    breaks: dict[str, Matrix] = {}
+    breaks: dict[str, Array] = {}
     found: dict[str, Values] = {name: np.ma.MaskedArray([0.0, 0.0], [False, True])
                                 for each in constraints for name in each.columns}
     comparisons = [each for constraint in constraints for each in constraint.rule.conditions()
@@ -116,7 +116,7 @@ def _step(column: Column) -> float:
     return 1.0 if column.kind == "integer" else 0.0
 
 
-def _between(points: Matrix, step: float, many: int) -> Matrix:
+def _between(points: Array, step: float, many: int) -> Array:
     """Return points (k,), ascending, and up to ``many`` more between neighbours: the first multiples of a step."""
     low, high = points[:-1, None], points[1:, None]
     count = np.arange(1.0, many + 1.0)
@@ -125,7 +125,7 @@ def _between(points: Matrix, step: float, many: int) -> Matrix:
     return np.unique(np.concatenate([points, more[(low < more) & (more < high)]]))
 
 
-def _positions(column: Column, points: Matrix) -> Values:
+def _positions(column: Column, points: Array) -> Values:
     """Return those points that are values of a column, or all its categories; and missing."""
     if column.categories is not None:
         values = categories_of(column)

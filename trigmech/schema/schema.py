@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trigmech._arrays import Array
 from trigmech._deprecated import deprecated
 from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
@@ -32,7 +33,7 @@ from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
 from trigmech.schema.values import is_unicode
 from trigmech.schema.words import as_html, as_written
-from trigmech.tables.frames import Columns, Matrix, to_matrix
+from trigmech.tables.frames import Columns, to_matrix
 
 __all__ = ["Column", "Kind", "Schema"]
 
@@ -226,7 +227,7 @@ class Schema:
         return self._with("categories", self.private_categories, {
             name: {"categories": each if len(each) > 1 else absent.get(name)} for name, each in listed.items()})
 
-    def to_cube(self, table: Any) -> Matrix:
+    def to_cube(self, table: Any) -> Array:
         """Return the table as points of the cube.
 
         Parameters
@@ -257,7 +258,7 @@ class Schema:
             return to_unit(matrix, *self._bounds)
         return joined(placed(self.columns, table), self.spans)
 
-    def from_cube(self, points: Matrix) -> Matrix:
+    def from_cube(self, points: Array) -> Array:
         """Return points (m, D) of the cube as an array (m, d) in the columns' own units, with NaN for missing values.
 
         Values are clipped to the bounds, and rounded if the column's kind requires it.
@@ -283,7 +284,7 @@ class Schema:
             table[:, j] = np.ma.filled(values.astype(np.float64), np.nan)
         return table
 
-    def decode(self, points: Matrix, names: Collection[str] | None = None) -> dict[str, Values]:
+    def decode(self, points: Array, names: Collection[str] | None = None) -> dict[str, Values]:
         """Return points of the cube as the values of each column.
 
         Parameters
@@ -370,7 +371,7 @@ class Schema:
                    and column.transform is None and column.missing == "refuse" for column in self.columns)
 
     @cached_property
-    def _bounds(self) -> tuple[Matrix, Matrix]:
+    def _bounds(self) -> tuple[Array, Array]:
         bounds = np.array([column.bounds for column in self.columns])
         return bounds[:, 0], bounds[:, 1]
 

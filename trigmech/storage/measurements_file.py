@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech._validate import Kind, fields
 from trigmech.domain import Domain
 from trigmech.errors import InputError
@@ -26,8 +27,6 @@ from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.storage.archive import take
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Arrays = dict[str, NDArray]
 
 KIND = "measurements"
@@ -104,7 +103,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     book = _book_in(arrays, whole, domain)
     queries = _queries_in(arrays, values["queries"], book)
     places = take(arrays, "release.measurements.queries", "m", kind="int64")
-    weights = _positive(arrays, "release.measurements.weights", len(places))
+    weights = positive(arrays, "release.measurements.weights", len(places))
     noise = take(arrays, "release.measurements.noise", len(places))
     if not ((places >= 0) & (places < len(queries))).all():
         raise InputError("release.measurements.queries must be numbers of queries")
@@ -117,7 +116,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     # Numbers computed from both must not overflow either.
     checked_deviations("release.measurements", (noise / weights)[~fixed])
     made = tuple(Measurement(*each) for each in zip(held, weights.tolist(), drawn, noise.tolist(), strict=True))
-    columns = _columns_in(arrays, book, min(len(whole), len(book.partitions)))
+    columns = columns_in(arrays, [partition for _, partition in book.partitions[: len(whole)]])
     mean, axes = axes_in(arrays, domain.d)
     release = Release(values["n"], domain, made, columns, importance=values["importance"], mean=mean, axes=axes)
     if not columns or _are_of(queries, [column.partition for column in columns]):
@@ -136,25 +135,37 @@ def _book_in(arrays: Arrays, whole: Sequence[Partition], domain: Domain) -> Book
     if not all(count == 0 if column.value is None else 1 <= count <= MOST_POSITIONS
                for column, count in zip(held, counts, strict=True)):
         raise InputError(f"release.partitions.intervals must be 1 to {MOST_POSITIONS} for numbers, 0 for categories")
-    edges = parts_in(arrays, "release.partitions.edges", [count + (count > 0) for count in counts])
-    partitions = [column.cut(own) for column, own in zip(held, edges, strict=True)]
-    for partition in partitions:
-        levels = partition.levels
-        if levels is not None and not (np.diff(np.append(np.searchsorted(levels, partition.edges[:-1]), len(levels)))
-                                       > 0).all():
-            raise InputError("release.partitions.edges must leave a value of the schema's in each interval")
+    partitions = cut_in(arrays, "release.partitions", held, counts)
     places = take(arrays, "release.maps.partitions", "q", kind="int64")
     if not ((places >= 0) & (places < len(partitions))).all():
         raise InputError("release.maps.partitions must be numbers of partitions")
-    maps = parts_in(arrays, "release.maps.cells", [partitions[place].size for place in places.tolist()], "int64")
-    if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
-        raise InputError("the cells of each column must be numbered from 0, without gaps")
+    maps = maps_in(arrays, "release.maps.cells", [partitions[place].size for place in places.tolist()])
     sets = list[Features]()
     while (name := f"release.functions.{len(sets)}") + ".degrees" in arrays:
         sets.append(features_in(take(arrays, f"{name}.degrees", "K", domain.d, kind="int64"),
                                 take(arrays, f"{name}.profiles", "G", "q + 1")))
     return Book(list(zip(columns.tolist(), partitions, strict=True)),
                 list(zip(places.tolist(), maps, strict=True)), sets, domain)
+
+
+def cut_in(arrays: Arrays, name: str, whole: Sequence[Partition], counts: Sequence[int]) -> list[Partition]:
+    """Return partitions of columns into so many intervals, with the edges of a file, or raise an InputError."""
+    edges = parts_in(arrays, f"{name}.edges", [count + (count > 0) for count in counts])
+    found = [column.cut(own) for column, own in zip(whole, edges, strict=True)]
+    for partition in found:
+        levels = partition.levels
+        if levels is not None and not (np.diff(np.append(np.searchsorted(levels, partition.edges[:-1]), len(levels)))
+                                       > 0).all():
+            raise InputError(f"{name}.edges must leave a value of the schema's in each interval")
+    return found
+
+
+def maps_in(arrays: Arrays, name: str, sizes: Sequence[int]) -> list[Integers]:
+    """Return maps from positions to cells, or raise an InputError."""
+    maps = parts_in(arrays, name, sizes, "int64")
+    if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
+        raise InputError("the cells of each column must be numbered from 0, without gaps")
+    return maps
 
 
 def features_in(degrees: Integers, profiles: Array) -> Features:
@@ -210,12 +221,12 @@ def _is_constant(query: Query) -> bool:
     return isinstance(query, Functions) and query.size == len(query.degrees) == 1 and not query.degrees.any()
 
 
-def _columns_in(arrays: Arrays, book: Book, d: int) -> tuple[ReleasedColumn, ...]:
-    partitions = [partition for _, partition in book.partitions[:d]]
+def columns_in(arrays: Arrays, partitions: Sequence[Partition]) -> tuple[ReleasedColumn, ...]:
+    """Return the released distribution of each column, or raise an InputError."""
     masses = parts_in(arrays, "release.columns.mass", [partition.size for partition in partitions])
     if not all((mass >= 0.0).all() and abs(mass.sum() - 1.0) < 1e-6 for mass in masses):
         raise InputError("the released distribution of each column must be probabilities, which sum to 1")
-    deviations = _positive(arrays, "release.columns.deviations", d).tolist()
+    deviations = positive(arrays, "release.columns.deviations", len(partitions)).tolist()
     return tuple(map(ReleasedColumn, partitions, masses, deviations))
 
 
@@ -279,7 +290,8 @@ def checked_deviations(name: str, found: Array) -> None:
         raise InputError(f"{name} must have deviations and weights from {1.0 / LARGEST:g} to {LARGEST:g}")
 
 
-def _positive(arrays: Arrays, name: str, count: int) -> Array:
+def positive(arrays: Arrays, name: str, count: int) -> Array:
+    """Take an array of deviations or weights; see :func:`checked_deviations`."""
     found = take(arrays, name, count)
     checked_deviations(name, found)
     return found

@@ -11,21 +11,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Integers
 from trigmech._validate import fields
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
-from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.planning.contrasted import MOST_IN_LOOK, MOST_INTERVALS
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
 from trigmech.storage.archive import take
-from trigmech.storage.measurements_file import LARGEST, MOST_POSITIONS, checked_deviations, entries_of, parts_in
+from trigmech.storage.measurements_file import (
+    LARGEST,
+    MOST_POSITIONS,
+    checked_deviations,
+    columns_in,
+    cut_in,
+    entries_of,
+    maps_in,
+    parts_in,
+    positive,
+)
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Arrays = dict[str, NDArray]
 
 KIND = "tables"
@@ -51,25 +59,16 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
         raise InputError(f"columns that are looked at by contrasts must have at most {MOST_IN_LOOK} positions")
     noisy = parts_in(arrays, "release.looks.values", [partition.size - int(own) for partition, own
                                                     in zip(looked, contrasted, strict=True)])
-    deviations = _deviations(arrays, "release.looks.deviations", len(looked)).tolist()
+    deviations = positive(arrays, "release.looks.deviations", len(looked)).tolist()
     kind = PrefixSums if values["cumulative"] else Histogram
     looks = tuple(Measurement((Contrasts if each else kind)(j, partition), 1.0, own, deviation)
                   for j, (partition, own, deviation, each) in enumerate(zip(
                       looked, noisy, deviations, contrasted.tolist(), strict=True)))
-    columns = _columns_in(arrays, whole)
+    columns = columns_in(arrays, _partitions_in("release.columns", arrays, whole, MOST_POSITIONS))
     release = Release(values["n"], domain, (*looks, *_closer_in(arrays, looked)), columns)
     if values["dependence"] is not None:
         release = _with_dependence(release, values["dependence"], arrays)
     return release if values["selected"] is None else _with_selected(release, values["selected"], arrays)
-
-
-def _columns_in(arrays: Arrays, whole: Sequence[Partition]) -> tuple[ReleasedColumn, ...]:
-    partitions = _partitions_in("release.columns", arrays, whole, MOST_POSITIONS)
-    masses = parts_in(arrays, "release.columns.mass", [partition.size for partition in partitions])
-    if not all((mass >= 0.0).all() and abs(mass.sum() - 1.0) < 1e-6 for mass in masses):
-        raise InputError("the released distribution of each column must be probabilities, which sum to 1")
-    deviations = _deviations(arrays, "release.columns.deviations", len(partitions)).tolist()
-    return tuple(map(ReleasedColumn, partitions, masses, deviations))
 
 
 def _closer_in(arrays: Arrays, looked: Sequence[Partition]) -> tuple[Measurement[Detail], ...]:
@@ -79,7 +78,7 @@ def _closer_in(arrays: Arrays, looked: Sequence[Partition]) -> tuple[Measurement
         raise InputError("the closer looks must be of intervals of the columns, each once")
     edges = parts_in(arrays, "release.closer.edges", [count + 1 for _, _, count in index])
     frequencies = parts_in(arrays, "release.closer.frequencies", [count for _, _, count in index])
-    deviations = _deviations(arrays, "release.closer.deviations", len(index)).tolist()
+    deviations = positive(arrays, "release.closer.deviations", len(index)).tolist()
     if not all((np.diff(own) > 0).all() and np.isin(own[[0, -1]], looked[j].edges).all()
                for (j, _, _), own in zip(index, edges, strict=True)):
         raise InputError("the edges of a closer look must ascend, from one of the first look's to another")
@@ -98,9 +97,9 @@ def _with_dependence(release: Release, value: Any, arrays: Arrays) -> Release:
     checked_deviations("the second round", np.array([single["deviation"]]))
     columns = [column.partition for column in release.columns]
     sizes = [partition.size for partition in columns]
-    maps = _maps(arrays, "release.dependence.maps", sizes)
+    maps = maps_in(arrays, "release.dependence.maps", sizes)
     tables = _sets(arrays, "release.dependence.tables", range(len(columns)))
-    weights = _deviations(arrays, "release.dependence.weights", len(tables))
+    weights = positive(arrays, "release.dependence.weights", len(tables))
     degrees = take(arrays, "release.dependence.degrees", len(columns), kind="int64")
     if ((degrees < 0) | (degrees > MOST_IN_LOOK)).any():
         raise InputError(f"columns must have 0 to {MOST_IN_LOOK} scores")
@@ -120,7 +119,7 @@ def _with_dependence(release: Release, value: Any, arrays: Arrays) -> Release:
     products = Products(tuple(columns), tuple(
         each.reshape(size, -1) if q else each.reshape(size, 0)
         for each, size, q in zip(scores, sizes, degrees.tolist(), strict=True)), pairs, not len(tables),
-        () if len(tables) else maps)
+        () if len(tables) else tuple(maps))
     (values,) = parts_in(arrays, "release.products", [products.size])
     if len(pairs):
         made.append(Measurement(products, weight, values, single["deviation"]))
@@ -138,7 +137,7 @@ def _with_selected(release: Release, value: Any, arrays: Arrays) -> Release:
     partitions, pairs = [column.partition for column in release.columns], release.tables
     weights = take(arrays, "release.selected.weights", len(pairs))
     checked_deviations("release.selected.weights", weights[weights != 0.0])
-    maps = _maps(arrays, "release.selected.maps", [partition.size for partition in partitions])
+    maps = maps_in(arrays, "release.selected.maps", [partition.size for partition in partitions])
     triples = _sets(arrays, "release.selected.triples", range(len(partitions)), 3)
     own = [Marginal(tuple(held), tuple(partitions[j] for j in held), tuple(maps[j] for j in held))
            for held in triples.tolist()]
@@ -147,7 +146,7 @@ def _with_selected(release: Release, value: Any, arrays: Arrays) -> Release:
     again = [replace(each, weight=weight, noise=single["deviation"])
              for each, weight in zip(pairs, weights.tolist(), strict=True) if weight]
     more = [Measurement(query, weight, values, single["deviation"]) for query, weight, values in zip(
-        own, _deviations(arrays, "release.selected.triple_weights", len(triples)).tolist(), noisy, strict=True)]
+        own, positive(arrays, "release.selected.triple_weights", len(triples)).tolist(), noisy, strict=True)]
     made = replace(release, measurements=(*release.measurements, *again, *more), importance=single["importance"])
     checked_deviations("the last round", np.array([each.deviation for each in (*made.tables, *made.triples)]))
     return made
@@ -158,21 +157,7 @@ def _partitions_in(name: str, arrays: Arrays, whole: Sequence[Partition], most: 
     if not all(count == 0 if column.value is None else 1 <= count <= most
                for column, count in zip(whole, counts, strict=True)):
         raise InputError(f"{name}.intervals must be 1 to {most} for numbers, and 0 for categories")
-    edges = parts_in(arrays, f"{name}.edges", [count + (count > 0) for count in counts])
-    found = [column.cut(own) for column, own in zip(whole, edges, strict=True)]
-    for partition in found:
-        levels = partition.levels
-        if levels is not None and not (np.diff(np.append(np.searchsorted(levels, partition.edges[:-1]), len(levels)))
-                                       > 0).all():
-            raise InputError(f"{name}.edges must leave a value of the schema's in each interval")
-    return found
-
-
-def _maps(arrays: Arrays, name: str, sizes: Sequence[int]) -> tuple[Integers, ...]:
-    maps = parts_in(arrays, name, sizes, kind="int64")
-    if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
-        raise InputError("the cells of each column must be numbered from 0, without gaps")
-    return tuple(maps)
+    return cut_in(arrays, name, whole, counts)
 
 
 def _sets(arrays: Arrays, name: str, allowed: Sequence[int], width: int = 2) -> Integers:
@@ -180,10 +165,4 @@ def _sets(arrays: Arrays, name: str, allowed: Sequence[int], width: int = 2) -> 
     if not ((found[:, :-1] < found[:, 1:]).all() and np.isin(found, np.array(allowed, dtype=np.int64)).all()
             and len(np.unique(found, axis=0)) == len(found)):
         raise InputError(f"{name} must be different sets of {width} columns that exist")
-    return found
-
-
-def _deviations(arrays: Arrays, name: str, count: int) -> Array:
-    found = take(arrays, name, count)
-    checked_deviations(name, found)
     return found

@@ -11,7 +11,6 @@ from functools import cache, partial
 from importlib import metadata
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._validate import Kind, fields, of_kind
@@ -25,8 +24,6 @@ from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive, measurements_file, mechanism_file, older_moments, older_tables
 from trigmech.storage.archive import take
-
-Array = NDArray[np.float64]
 
 PRIVACY = {True: "simulated, not private", False: "as the ledger proves"}
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")

@@ -50,15 +50,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._files import check_writable, keep_name
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, PaidError
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger_lock import check_links, new_attempt, new_run, resolved, version
 
-Array = NDArray[np.float64]
 Found = dict[str, tuple[str, ...]]
 
 FORMAT = "trigmech rounds 1"
@@ -309,8 +308,13 @@ def _draw(record: dict[str, Any]) -> tuple[Charge, Array | Found]:
         if not all(isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists):
             raise InputError("a draw: the result of a selection must be lists of texts")
         return charge, {name: tuple(texts) for name, texts in released.items()}
-    shape = [of_kind("a draw: shape", length, (int, 0)) for length in of_kind("a draw: shape", values["shape"], list)]
-    if len(shape) > MOST_DIMENSIONS:
-        raise InputError(f"a draw: shape must be of at most {MOST_DIMENSIONS} lengths")
-    array = finite("a draw: released", of_kind("a draw: released", released, list), math.prod(shape))
-    return charge, array.astype(np.float64).reshape(shape)
+    return charge, array_in("a draw", values["shape"], released)
+
+
+def array_in(where: str, shape: Any, released: Any) -> Array:
+    """Return released numbers of a file as an array of their shape; an InputError begins with ``where``."""
+    lengths = [of_kind(f"{where}: shape", length, (int, 0)) for length in of_kind(f"{where}: shape", shape, list)]
+    if len(lengths) > MOST_DIMENSIONS:
+        raise InputError(f"{where}: shape must be of at most {MOST_DIMENSIONS} lengths")
+    array = finite(f"{where}: released", of_kind(f"{where}: released", released, list), math.prod(lengths))
+    return array.astype(np.float64).reshape(lengths)

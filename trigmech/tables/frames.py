@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech._optional import need
 from trigmech._validate import lacks, numbers
 from trigmech.errors import InputError, TrigmechError
@@ -28,13 +29,11 @@ from trigmech.tables.scalars import (
     seconds_of_array,
 )
 
-Matrix = NDArray[np.float64]
-
 ACCEPTED = ("a dataframe, also a lazy one, of pandas, polars, pyarrow or another library that narwhals knows; a record "
             "batch, stream, dataset or scanner of Arrow; or an array of shape (n, d)")
 
 
-def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
+def to_matrix(table: Any, names: tuple[str, ...]) -> Array:
     """Return the named columns of a private table of numbers as a C-contiguous matrix (n, d), NaN where missing.
 
     The columns of a dataframe are picked by name, those of an array (n, d) are in the order of ``names``. An InputError
@@ -86,7 +85,7 @@ class Columns:
         kind = "object" if self._frame is None else type(self._schema[self._names[j]]).__name__
         return _no_quotes(f"column {self._names[j]!r} cannot be read; its type is {kind}")
 
-    def numbers(self, j: int) -> Matrix:
+    def numbers(self, j: int) -> Array:
         """Return column j as floats (n,), NaN where missing, or raise an InputError if it is not numeric."""
         name = self._names[j]
         found = None
@@ -112,7 +111,7 @@ class Columns:
                              "give the column another kind in the schema")
         return found
 
-    def distinct(self, j: int) -> tuple[list[Any], NDArray[np.int64]]:
+    def distinct(self, j: int) -> tuple[list[Any], Integers]:
         """Return different values of column j, and for each row which of them it has, or -1 where missing.
 
         A value among the different ones may be missing as well (:func:`trigmech.tables.scalars.is_missing`), or occur
@@ -138,7 +137,7 @@ class Columns:
             found = [missing if is_missing(value) else read(value) for value in values]
         return np.array([*found, missing])[codes]
 
-    def tally(self, j: int, read: Callable[[Any], Any], rows: NDArray[np.int64] | None = None) -> Counter[Any]:
+    def tally(self, j: int, read: Callable[[Any], Any], rows: Integers | None = None) -> Counter[Any]:
         """Return how many rows, of all or of some, have each result of a function of column j's values.
 
         Missing values and results None are not counted, nor are values of a type that no row has.
@@ -154,7 +153,7 @@ class Columns:
                     found[key] += count
         return found
 
-    def times(self, j: int) -> Matrix:
+    def times(self, j: int) -> Array:
         """Return the times of column j as whole seconds (n,) since 1970 in UTC, NaN where missing.
 
         Times without a zone are taken as they are; text must be in ISO form. An InputError is raised for other types.
@@ -207,7 +206,7 @@ def categorical_names(table: Any, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if types.get(name) in (nw.Categorical, nw.Enum))
 
 
-def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArray],
+def like(library: Any, names: tuple[str, ...], columns: Array | Sequence[NDArray],
          categories: Mapping[str, Categories] | None = None) -> Any:
     """Return columns as a dataframe of the library with that name (:func:`library_of`), or as an array (n, d) for None.
 

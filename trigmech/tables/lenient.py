@@ -108,14 +108,8 @@ class View(NamedTuple):
 class LenientFile(TableFile):
     """PRIVATE. A table in a file that can be read past its faults.
 
-    path, and the options: As those of :class:`trigmech.tables.reader.TableFile`.
-
-    Attributes
-    ----------
-    ragged : Ragged
-        After :meth:`parts`: the rows of CSV that have another number of cells than the first one.
-
-    Raises an InputError if an option breaks a rule, or the file cannot be opened; :meth:`begin` looks at its content.
+    Path and options are those of :class:`trigmech.tables.reader.TableFile`, and so are the errors; :meth:`begin` looks
+    at the content. After :meth:`parts`, ``ragged`` has the rows of CSV with another number of cells than the first.
     """
 
     def __init__(self, path: Any, **options: Any) -> None:
@@ -215,14 +209,7 @@ class LenientFile(TableFile):
         return self.empty_lines
 
     def parts(self, columns: Sequence[ColumnOfFile], places: Mapping[str, int]) -> Iterator[RowsRead]:
-        """Yield some columns of the table under the names of a schema.
-
-        columns: Of a schema.
-        places: Which of the file's columns each of them is, from 0.
-
-        Yields
-        ------
-        Part, private
+        """Yield some columns of the table under the names of a schema; ``places`` are theirs in the file, from 0.
 
         Raises an InputError if the file is damaged, or has changed, or its text is in another encoding.
         """

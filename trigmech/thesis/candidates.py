@@ -35,11 +35,7 @@ def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.
       ellipsoid.
     grid: Round to A^d with this N.
 
-    Privacy: post-processing.
-
-    References
-    ----------
-    Huang 2014, algorithm 9, lines 12 to 14.
+    Privacy: post-processing. Source: Huang 2014, algorithm 9, lines 12 to 14.
     """
     if release.mean is None or release.axes is None:
         raise InputError("points of an ellipsoid need a release with mean and axes")

@@ -34,11 +34,7 @@ class Ellipsoid:
           algorithm 8 draws k. The last k - 1 are used. In one dimension the single angle is a random sign.)
 
         Privacy: post-processing of released axes. The variance of uniform points along an axis is radius^2/(k+2). So
-        semi-axes of sqrt(k+2) standard deviations match a covariance.
-
-        References
-        ----------
-        Huang 2014, algorithm 8.
+        semi-axes of sqrt(k+2) standard deviations match a covariance. Source: Huang 2014, algorithm 8.
         """
         k = len(self.radii)
         if how == "uniform":

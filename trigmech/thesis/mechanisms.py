@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import check_choice, check_counts, check_positive, is_number
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, SolverError, shown
@@ -27,7 +27,6 @@ from trigmech.thesis.ellipsoid import Draw
 from trigmech.thesis.release import release
 from trigmech.thesis.sizes import Sizes
 
-Array = NDArray[np.float64]
 Size = int | Literal["formula"]
 
 # Targets are clipped to the first number, because all means lie in [-1, 1]. The largest allowed kappa is the second.
@@ -115,7 +114,6 @@ class ThesisMechanism(Mechanism):
         """Return the points on which weights are fitted."""
 
     def plan(self, facts: PublicFacts) -> Design:
-        """Return the planned measurements and charges."""
         measured = self._measured(facts)
         return Design(self, facts, measured, measured.scales.charges)
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.features import Features
@@ -15,8 +15,6 @@ from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.functions import Functions
 from trigmech.thesis.calibration import Calibration, NoiseScales
-
-Array = NDArray[np.float64]
 
 
 def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibration, session: Session,
@@ -111,11 +109,7 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
     rank, iterations: k and L of the thesis, at least 1; rank at most d.
 
     Privacy: :mod:`trigmech.thesis.calibration`. The thesis prints noise of shape (n, k); the product has shape (d, k).
-    Cost: L products of (d, d) and (d, k).
-
-    References
-    ----------
-    Huang 2014, algorithms 6 and 7; Hardt 2013.
+    Cost: L products of (d, d) and (d, k). Source: Huang 2014, algorithms 6 and 7; Hardt 2013.
     """
     matrix = moments.second / moments.n
     if calibration == "published":

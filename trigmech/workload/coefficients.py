@@ -10,12 +10,10 @@ from math import comb
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.workload.family import Family, is_symmetric
-
-Array = NDArray[np.float64]
 
 ENTRIES_AT_A_TIME = 2**20
 # A family that is not symmetric is asked for all pairs, and for all triples, of at most this many columns. If there are
@@ -81,7 +79,7 @@ def _mean(family: Family, degrees: Sequence[tuple[int, ...]], width: int) -> Arr
     return total / len(columns)
 
 
-def _asked(family: Family, index: NDArray[np.int64]) -> Array:
+def _asked(family: Family, index: Integers) -> Array:
     """Return the importance (parts, K) after checking it."""
     values = np.asarray(family.importance(index), dtype=np.float64)
     shape = (len(family.labels), len(index))

@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trigmech._arrays import Array, Integers
 from trigmech._parallel import in_order
 from trigmech._validate import check_integers, finite, numbers
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
-
-Array = NDArray[np.float64]
 
 
 @runtime_checkable
@@ -169,7 +168,7 @@ def weighted_points(points: ArrayLike, weights: ArrayLike | None, d: int) -> tup
     return points, np.ascontiguousarray(finite("weights", weights, len(points)), dtype=np.float64)
 
 
-def multi_indices(index: ArrayLike, d: int) -> NDArray[np.int64]:
+def multi_indices(index: ArrayLike, d: int) -> Integers:
     array = numbers("index", index, "K", d)
     if array.dtype.kind not in "iu":
         raise InputError(f"index must hold integers; its type is {array.dtype.name}")
@@ -179,7 +178,7 @@ def multi_indices(index: ArrayLike, d: int) -> NDArray[np.int64]:
     return array
 
 
-def asked(index: ArrayLike, d: int, start: int, stop: int | None, count: int) -> tuple[NDArray[np.int64], int, int]:
+def asked(index: ArrayLike, d: int, start: int, stop: int | None, count: int) -> tuple[Integers, int, int]:
     """Return the multi-indices, the first query and the one after the last."""
     return multi_indices(index, d), *query_span(start, stop, count)
 

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trigmech._arrays import Array, Integers
 from trigmech._parallel import for_each, in_order
 from trigmech._validate import check_choice, check_integers
 from trigmech.errors import InputError
@@ -22,8 +23,7 @@ from trigmech.workload.kernel_expansion import (
     products,
 )
 
-Array = NDArray[np.float64]
-Places = NDArray[np.int64]
+Places = Integers
 Variant = Literal["fresh", "pool"]
 
 # One block of squared distances is 256 x 256 numbers, half a megabyte: it stays in the second-level cache.
@@ -77,7 +77,7 @@ class GaussianKernels(Workload):
         check_choice("variant", self.variant, Variant)
 
     @cached_property
-    def queries(self) -> tuple[Array, NDArray[np.int64], Array]:
+    def queries(self) -> tuple[Array, Integers, Array]:
         """The queries; public: centres (d, count) in the cube, and for each query the numbers of its centres
         (n_queries, n_centers) and their weights, which sum to 1."""
         rng = np.random.default_rng(self.seed)
@@ -251,7 +251,7 @@ class PairKernels(Workload):
             raise InputError("pair kernels need at least 2 columns")
 
     @cached_property
-    def queries(self) -> tuple[NDArray[np.int64], Array]:
+    def queries(self) -> tuple[Integers, Array]:
         """The queries; public: for each query two different columns and its centre in them, (n_queries, 2) each."""
         rng = np.random.default_rng(self.seed)
         first = rng.integers(self.d, size=self.n_queries)

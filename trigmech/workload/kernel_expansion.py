@@ -5,12 +5,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions import kernels as _kernels
-
-Array = NDArray[np.float64]
 
 # One block of squared distances is 256 x 256 numbers, half a megabyte: it stays in the second-level cache.
 POINTS_PER_BLOCK = 256
@@ -72,7 +70,7 @@ def _kernel_expansion(width: float) -> Array:
     return expansion
 
 
-def expansion_of(width: float, index: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
+def expansion_of(width: float, index: Integers) -> tuple[Array, Integers]:
     """Return the rows (U, L) of the kernel's expansion for the degrees that occur, 0 always and first, and for each
     entry of the index (K, d) the number of its row."""
     whole = _kernel_expansion(width)
@@ -96,7 +94,7 @@ def kernel_values(expansion: Array, y: Array) -> Array:
     return (expansion @ values).reshape(len(expansion), *y.shape)
 
 
-def products(factors: Array, index: NDArray[np.int64]) -> Array:
+def products(factors: Array, index: Integers) -> Array:
     """Return the products (K,) over i of factors[r_i], beyond the factors 0; by logarithms, lest a product underflow on
     the way to a representable one."""
     with np.errstate(divide="ignore"):

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trigmech._arrays import Array
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.workload.family import Family, Workload, answerable, distinct, multi_indices, query_span
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trigmech._arrays import Array
 from trigmech._parallel import total
 from trigmech._validate import check_integers, check_positive
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.workload.family import Workload, asked, multi_indices, weighted_points
 from trigmech.workload.kernel_expansion import tensor_values
-
-Array = NDArray[np.float64]
 
 # Random coefficients are drawn block by block; all of 1000 polynomials of 20000 terms would need 160 megabytes.
 POLYNOMIALS_PER_BLOCK = 64

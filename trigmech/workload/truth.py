@@ -4,14 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trigmech._arrays import Array
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.workload.family import Workload
 from trigmech.workload.mixture import Mixture, as_column
-
-Array = NDArray[np.float64]
 
 
 class Truth:
