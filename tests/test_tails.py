@@ -14,7 +14,7 @@ EDGES = np.linspace(-1.0, 1.0, COUNT + 1)
 
 
 def without_smooth(patch):
-    """Leave out the search for a smooth density, which takes nearly all the time, where it is known to have no weight."""
+    """Leave out the search for a smooth density where it is known to have no weight: it takes nearly all the time."""
     patch.setattr(columns, "_averaged", lambda *_: None)
 
 
