@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 import trigmech as tm
-from trigmech.domain import Domain
+from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
+from trigmech.evaluation.verdict import QualityMeasure
+from trigmech.functions.index import FunctionIndex
 from trigmech.functions.partition import columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement import persons
-from trigmech.reconstruction import constrained
-from trigmech.report import pairs
+from trigmech.reconstruction import constrained, targets
+from trigmech.report import comparison, pairs
 from trigmech.schema import lookup
 from trigmech.storage import older_moments
 from trigmech.storage.rounds_file import RoundsFile
@@ -123,3 +125,26 @@ def test_every_fourth_draw_for_a_row_that_breaks_a_constraint_has_one_fraction_f
     monkeypatch.setattr(constrained, "kept", lambda schema, points, rng: points)
     rows.placed(np.zeros((3, 2), dtype=np.int32), 2, np.random.default_rng(0))
     assert same == [True, False, False, False] * (constrained.DRAWS // 4)
+
+
+def test_the_first_function_of_all_may_be_an_indicator():
+    group = OneHotGroup((0, 1, 2), True)
+    index = FunctionIndex(np.array([[1, 0, 0], [0, 1, 0]]), Domain(3, [group]))
+    # The third was not measured, and has an even part; what is too much is taken off alike.
+    noisy = np.array([0.5, 0.3, 1.0 / 3.0])
+    np.testing.assert_allclose(targets._frequencies(index, np.array([0.5, 0.3]), group), noisy - (noisy.sum() - 1.0) / 3)
+
+
+# Places in tables
+
+
+def test_a_table_of_measures_has_for_each_release_a_number_and_its_light():
+    def judged(*measures):
+        return SimpleNamespace(measures=[QualityMeasure(name, name, "", value, None, light)
+                                         for name, value, light in measures])
+
+    found = comparison._measures([("a", None, judged(("p", 0.5, "poor"), ("q", 0.25, "good"))), ("b", None, None),
+                                  ("c", None, judged(("p", 0.75, "care")))])
+    assert list(found.head) == ["Measure", "a", "light of a", "c", "light of c"]
+    assert (found.numeric, found.lights) == ([1, 3], [2, 4])
+    assert found.rows == [["p", "0.5", "poor", "0.75", "care"], ["q", "0.25", "good", "", ""]]
