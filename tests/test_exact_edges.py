@@ -18,7 +18,7 @@ from trigmech.functions.partition import columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement import persons
 from trigmech.reconstruction import constrained, targets
-from trigmech.report import comparison, pairs
+from trigmech.report import comparison, figures, pairs
 from trigmech.schema import lookup
 from trigmech.storage import older_moments
 from trigmech.storage.rounds_file import RoundsFile
@@ -148,3 +148,12 @@ def test_a_table_of_measures_has_for_each_release_a_number_and_its_light():
     assert list(found.head) == ["Measure", "a", "light of a", "c", "light of c"]
     assert (found.numeric, found.lights) == ([1, 3], [2, 4])
     assert found.rows == [["p", "0.5", "poor", "0.75", "care"], ["q", "0.25", "good", "", ""]]
+
+
+@pytest.mark.parametrize("truth", [None, np.array([0.5, 0.5])])
+def test_bars_of_two_sides_say_which_is_which(truth):
+    with figures.styled():
+        (axes,) = figures.bars(("a", "b"), np.array([0.6, 0.4]), truth).axes
+    legend = axes.get_legend()
+    assert (legend is None) == (truth is None)
+    assert truth is None or sorted(text.get_text() for text in legend.get_texts()) == ["synthetic", "true"]
