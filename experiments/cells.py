@@ -29,6 +29,8 @@ CACHE = HERE / "cache"
 RESULTS = HERE / "results"
 # What only shows or marks what is computed elsewhere, or asks for it.
 SHOWING = ("trigmech.cli", "trigmech.report", "trigmech.__main__", "experiments.fingerprints")
+# The fields of a statement that hold statements.
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class Job(Protocol):
@@ -99,7 +101,14 @@ def source_of(name: str) -> Path:
 
 @cache
 def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    found, waiting = list[ast.Import | ast.ImportFrom](), list[ast.AST]([ast.parse(source)])
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.append(node)
+        # Imports stand in no expression: the other nodes, most of all, are not looked at.
+        waiting += [each for field in BLOCKS for each in getattr(node, field, ())]
+    return found
 
 
 def reached(module: str) -> set[str]:

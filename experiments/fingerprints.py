@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -149,10 +149,10 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def now(results: Path) -> dict[str, str]:
-    """Return the identifier of what the code gives for each mechanism, and note those that are new."""
+def now(results: Path, mechanisms: Iterable[str] = OWN) -> dict[str, str]:
+    """Return the identifier of what the code gives for each of these mechanisms, and note those that are new."""
     listed, found = known(results), dict[str, str]()
-    for mechanism in OWN:
+    for mechanism in mechanisms:
         every, own = listed.setdefault(mechanism, []), computed(mechanism)
         same = [each for each in every if alike(each["numbers"], own)]
         entry: dict[str, Any] = same[-1] if same else {"id": hashlib.sha256(json.dumps(own).encode()).hexdigest()[:8],
@@ -174,7 +174,7 @@ def of_code(path: Path, run: Container[str] = OWN) -> dict[str, dict[str, str]]:
     Mechanisms that were run get the identifier of the code as it is now; others keep what was noted of them.
     """
     shown, noted = SHOWN.get(path.stem, ()), _read(path.parent / MADE).get(path.name, {}).get("code", {})
-    found = noted | {name: each for name, each in now(path.parent).items() if name in run}
+    found = noted | now(path.parent, [name for name in shown if name in run])
     return {"code": {name: found[name] for name in OWN if name in shown and name in found}} if shown else {}
 
 

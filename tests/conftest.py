@@ -47,6 +47,8 @@ def pytest_unconfigure(config):
 
 def pytest_collection(session):
     """Import all tests, every second process from the last one on: in a new tree each rewrites and compiles half."""
+    # Modules and tests are no garbage: to look for it among them takes a fifth of the time of collecting.
+    gc.set_threshold(1_000_000, 20, 20)
     worker = getattr(session.config, "workerinput", None)
     if worker is None or worker["workercount"] == 1 or not all(os.path.isdir(path) for path in session.config.args):
         return

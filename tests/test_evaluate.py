@@ -89,6 +89,7 @@ def test_a_comparison_in_chunks_is_that_of_the_whole_table():
         np.testing.assert_array_equal(evaluation.answers, whole.answers)
     np.testing.assert_allclose(found.variations, total_variations(LAYOUT, true, distribution)[0], rtol=1e-9)
     np.testing.assert_allclose(found.differences, distribution_differences(true[:, :1], of_numbers), rtol=1e-12)
+    assert told[:2] == [("asking the release", 0, 2), ("asking the release", 1, 2)]
     assert told[-1] == ("asking the table", 501, 501)
     assert [done for step, done, _ in told if step == "asking the table"] == [100, 200, 300, 400, 500, 501]
 

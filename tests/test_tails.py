@@ -1,7 +1,5 @@
 """Tails of columns: falling where their mass is not clear of noise, and as heavy as they are."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -15,20 +13,9 @@ COUNT, ROWS = 512, 300_000
 EDGES = np.linspace(-1.0, 1.0, COUNT + 1)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_search_for_a_smooth_density():
-    """Several tests are of the same columns: the search of each, which takes most of the time, is made once."""
-    made, search = {}, columns.smooth_density
-
-    def remembering(*given):
-        key = pickle.dumps(given)
-        if key not in made:
-            made[key] = search(*given)
-        return made[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "smooth_density", remembering)
-        yield
+def without_smooth(patch):
+    """Leave out the search for a smooth density where it is known to have no weight: it takes nearly all the time."""
+    patch.setattr(columns, "_averaged", lambda *_: None)
 
 
 def steps_and_tail(turned=False, spike=0):
@@ -65,6 +52,7 @@ def plain_spread(frequencies):
 def test_standard_deviations_are_right_where_noise_was_mass_far_out(turned, monkeypatch):
     frequencies = steps_and_tail(turned)
     true, noise = plain_spread(frequencies), 150.0 / ROWS
+    without_smooth(monkeypatch)
     found = np.array([spread(released(frequencies, noise, seed)) / true for seed in range(10)])
     monkeypatch.setattr(columns, "with_tails", lambda ends, each, *_: (ends, each))
     before = np.array([spread(released(frequencies, noise, seed)) / true for seed in range(10)])
@@ -72,8 +60,19 @@ def test_standard_deviations_are_right_where_noise_was_mass_far_out(turned, monk
     assert np.abs(found - 1.0).mean() < 0.6 * np.abs(before - 1.0).mean()
 
 
+def test_no_smooth_density_has_weight_beside_steps(monkeypatch):
+    """The other tests of this table leave it out."""
+    found = []
+    own = columns._averaged
+    monkeypatch.setattr(columns, "_averaged", lambda *given: found.append(own(*given)))
+    released(steps_and_tail(), 150.0 / ROWS, 0)
+    released(steps_and_tail(spike=1_200), 150.0 / ROWS, 0)
+    assert found == [None, None]
+
+
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_tail_falls_and_keeps_its_mass(turned):
+def test_a_tail_falls_and_keeps_its_mass(turned, monkeypatch):
+    without_smooth(monkeypatch)
     frequencies = steps_and_tail(turned)
     for seed in range(5):
         column = released(frequencies, 150.0 / ROWS, seed)
@@ -88,7 +87,8 @@ def test_a_tail_falls_and_keeps_its_mass(turned):
         assert (np.diff(last) <= 1e-9).all()
 
 
-def test_a_heavy_value_far_out_stays():
+def test_a_heavy_value_far_out_stays(monkeypatch):
+    without_smooth(monkeypatch)
     noise = 150.0 / ROWS
     for seed in range(5):
         column = released(steps_and_tail(spike=1_200), noise, seed)

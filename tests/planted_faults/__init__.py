@@ -9,6 +9,7 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType
 
@@ -45,10 +46,19 @@ class Fault:
             raise ValueError(f"the old text stands {source.count(self.old)} times in {self.file}, not once")
         changed = source.replace(self.old, self.new)
         # A change of a comment alone would survive for ever; one that does not compile would die for nothing.
-        if changed == source or (
-                self.file.endswith(".py") and _does(compiled(changed)) == _once_done(source)):
+        if changed == source or (self.file.endswith(".py") and self._does_nothing(source)):
             raise ValueError(f"the new text changes nothing of what {self.file} does")
         return changed
+
+    def _does_nothing(self, source: str) -> bool:
+        """Return whether the change leaves what a module does; raise a SyntaxError if it does not compile."""
+        start = source.index(self.old)
+        end = start + len(self.old)
+        # All else stays, and to compile it for each fault would take seconds.
+        first, last = next(((first, last) for first, last in _statements(source) if first <= start and end <= last),
+                           (0, len(source)))
+        changed = source[first:start] + self.new + source[end:last]
+        return _does(compiled(changed)) == _once_done(source[first:last])
 
     def plant(self, root: Path) -> None:
         """Change the file of the tree at ``root``."""
@@ -83,6 +93,14 @@ def _does(code: CodeType) -> tuple[object, ...]:
     inner = [_does(each) if isinstance(each, CodeType) else (type(each), repr(each)) for each in code.co_consts]
     return (code.co_code, code.co_exceptiontable, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
             code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, inner)
+
+
+@cache
+def _statements(source: str) -> list[tuple[int, int]]:
+    """Return where each statement of a module begins and ends, with its decorators, in whole lines."""
+    starts = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
+    return [(starts[min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]) - 1],
+             starts[node.end_lineno or node.lineno]) for node in ast.parse(source).body]
 
 
 @cache

@@ -136,11 +136,6 @@ class _Evaluated:
     query: Query
 
     @property
-    def d(self) -> int:
-        """The number of coordinates."""
-        return 0
-
-    @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
         """The number of functions."""
         return int(np.prod(self.query.shape))

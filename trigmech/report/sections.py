@@ -77,14 +77,15 @@ class Pictures:
         """Return the data with which the page shows a figure."""
         from markupsafe import Markup
 
+        kind: Format = "png" if raster else "svg"
+        made, media = {kind: content(figure, kind)}, "image/png" if raster else "image/svg+xml"
         if self.folder is not None:
             stem = f"{PRIVATE_MARK}-{name}" if self.private else name
-            kinds: tuple[Format, ...] = ("png", "pdf")
-            for kind in kinds:
-                write_whole(self.folder / f"{stem}.{kind}", content(figure, kind))
-        kind, media = ("png", "image/png") if raster else ("svg", "image/svg+xml")
+            others: tuple[Format, ...] = ("png", "pdf")
+            for other in others:
+                write_whole(self.folder / f"{stem}.{other}", made.get(other) or content(figure, other))
         width, height = (round(96.0 * float(inches)) for inches in figure.get_size_inches())
-        coded = base64.b64encode(content(figure, kind)).decode("ascii")
+        coded = base64.b64encode(made[kind]).decode("ascii")
         return {"source": Markup(f"data:{media};base64,{coded}"), "width": width, "height": height, "alt": alt}
 
 

@@ -125,13 +125,13 @@ def read_lookup(name: str, folder: str | os.PathLike[str] = ".") -> Lookup:
     """
     path = Path(folder, name)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"the table {name!r} for lookup has more than {MOST_BYTES:,} bytes")
-        text = path.read_bytes().decode("utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig") if path.stat().st_size <= MOST_BYTES else None
     except OSError as problem:
         raise InputError(f"cannot read the table {name!r} for lookup: {problem.strerror}") from None
     except (UnicodeDecodeError, ValueError):
         raise InputError(f"cannot read the table {name!r} for lookup: it is not UTF-8 text") from None
+    if text is None:
+        raise InputError(f"the table {name!r} for lookup has more than {MOST_BYTES:,} bytes")
     try:
         rows = [row for row in csv.reader(text.splitlines(), strict=True) if row][1:]
     except csv.Error:
