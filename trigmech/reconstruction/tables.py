@@ -4,9 +4,11 @@ import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from trigmech.distribution import Distribution
 from trigmech.functions.contrasts import decoding
@@ -37,6 +39,8 @@ SAMPLED = 512
 LEAST = 0.5
 # The same for sparse tables' empty cells, once most rows have found their place: before, such cells would be walls.
 LEAST_EMPTY = 0.03
+
+_ESTIMATES: WeakKeyDictionary[Measurement[Marginal], tuple[Array, TableEstimate]] = WeakKeyDictionary()
 
 
 def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
@@ -205,12 +209,27 @@ def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
         if len(tables) < 2 or finest or any(release.columns[j].partition.value is None for j in pair):
             continue
         measured, others = [each for each, _ in tables], [predicted(*each, copula) for each in tables]
-        estimates = [estimated(each.means, own, each.deviation).table
-                     for each, own in zip(measured, others, strict=True)]
+        estimates = [_estimate(each, own).table for each, own in zip(measured, others, strict=True)]
         ridge = Ridge.of(release.columns, measured, estimates)
         if ridge is not None and ridge.better(measured, estimates, others):
             found.append(ridge)
     return tuple(found)
+
+
+def _estimate(measured: Measurement[Marginal], expected: Array) -> TableEstimate:
+    """Return the estimate of a table of two columns that is predicted to be ``expected``.
+
+    It is kept as long as the measurement, because the choice of the last tables, the fit and the report all ask for it.
+    """
+    known = _ESTIMATES.get(measured)
+    if known is None or not np.array_equal(known[0], expected):
+        # The threads of BLAS cost more here than they save, and their number would change the last bits.
+        with threadpool_limits(1, user_api="blas"):
+            known = expected, estimated(measured.means, expected, measured.deviation)
+        for values in (known[0], known[1].table, known[1].deviation):
+            values.flags.writeable = False
+        _ESTIMATES[measured] = known
+    return known[1]
 
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
@@ -299,7 +318,7 @@ class Targets:
             table = each.means
             if shrunk:
                 expected = predicted(each, expected, self.copula)
-                known = estimated(table, expected, each.deviation)
+                known = _estimate(each, expected)
                 self.dependent |= bool((known.table != expected).any())
                 for ridge in self.ridges:
                     if ridge.columns == each.query.columns:
