@@ -13,17 +13,12 @@ from numpy.typing import NDArray
 from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row, Sets
 from trigmech.reconstruction.row_kernels import read
 
-# A table is heavy if its heaviest cell is this many times as heavy as that of the table that has the lightest such.
-HEAVY = 16.0
-
 
 class CrossedTables(NamedTuple):
     """The tables (t,) that some sets of columns change; ``place`` has the place of each table among them.
 
     ``sets`` (t, widest) has the set of each column of a table; -1 means no column. The weight and the residual of each
     cell stand side by side in ``held`` (cells, 2), where each table has its ``start``: the two are read together.
-    ``gains`` (t, 2) are the most that a row can gain by leaving a cell and by entering one. The places of tables with
-    much heavier cells than others have are ``heavy``, all others ``light``; ``is_heavy`` (t,) marks the first.
     """
 
     tables: Integers
@@ -31,10 +26,6 @@ class CrossedTables(NamedTuple):
     sets: Integers
     start: Integers
     held: Floats
-    gains: Floats
-    is_heavy: NDArray[np.bool_]
-    heavy: Integers
-    light: Integers
 
 
 class Places(NamedTuple):
@@ -51,38 +42,28 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
 
     Two rows exchange their entries in all columns of a set, for each set of ``chosen``. others (len(order), c): for
     each row c other rows, one after the other. The columns' own frequencies stay as they are. That tables must gain
-    spares most looks at products, of which there are many. If heavy tables lose more than the others can gain, these
-    are not looked at.
+    spares most looks at products, of which there are many.
     """
     table, product, weights = residuals.tables, residuals.products, objective.products.weights
     member_of, product_of, rule_of, of_set = sets.members, sets.products, sets.rules, sets.of
     forbidden, offset, rules, offset_of = (objective.forbidden, objective.rules.offset, objective.rules,
                                            objective.tables.offset)
-    # Smaller numbers, more of which stay in the cache.
-    features, tables, cell = objective.features, objective.tables, objective.cell.astype(np.int32)
+    features, cell = objective.features, objective.cell
     shape = rows.shape[1], objective.feature.shape[0]
     value, other = np.zeros(shape), np.zeros(shape)
     crossed = _crossed_of(objective, table, chosen, sets)
     mine, theirs = _places_of(crossed), _places_of(crossed)
-    checked, most, moves = len(crossed.heavy) > 0, np.zeros(len(sets.tables.start) - 1), 0
-    if checked:
-        _find_most(crossed, chosen, sets, most)
+    moves = 0
     for place in range(len(order)):
         one, known = rows[order[place]], False
-        _find_places(crossed, tables, cell, one, crossed.heavy, mine)
-        _find_places(crossed, tables, cell, one, crossed.light, mine)
+        _find_places(objective, crossed, one, mine)
         for candidate in range(others.shape[1]):
-            two, both, found = rows[others[place, candidate]], False, False
-            _find_places(crossed, tables, cell, two, crossed.heavy, theirs)
+            two, both = rows[others[place, candidate]], False
+            _find_places(objective, crossed, two, theirs)
             for own in chosen:
                 if _alike(one, two, own, sets):
                     continue
-                if checked and _change_of_places(crossed, mine, theirs, own, sets, True) > most[own]:
-                    continue
-                if not found:
-                    _find_places(crossed, tables, cell, two, crossed.light, theirs)
-                    found = True
-                change = _change_of_places(crossed, mine, theirs, own, sets, False)
+                change = _change_of_places(crossed, mine, theirs, own, sets)
                 if change > 0.0:
                     continue
                 # Few pairs come so far.
@@ -106,8 +87,6 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                     continue
                 moves += 1
                 _exchanged_of_places(crossed, mine, theirs, own, sets)
-                if checked:
-                    _find_most(crossed, chosen, sets, most)
                 for s in range(product_of.start[own], product_of.start[own + 1]):
                     r = product_of.of[s]
                     product[r] += _gained(objective, r, one, two, own, of_set, value, other)
@@ -174,35 +153,7 @@ def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Set
         for i in range(start[s + 1] - start[s]):
             both[start[s] + i, 0] = objective.table_weights[offset[tables[s]] + i]
             both[start[s] + i, 1] = table[offset[tables[s]] + i]
-    heaviest, gains = np.zeros(len(tables)), np.zeros((len(tables), 2))
-    for s in range(len(tables)):
-        for i in range(start[s], start[s + 1]):
-            heaviest[s] = max(heaviest[s], both[i, 0])
-            _note_gains(both, i, gains[s])
-    heavy = heaviest > (HEAVY * heaviest.min() if len(tables) else 0.0)
-    return CrossedTables(tables, place, of, start, both, gains, heavy, np.flatnonzero(heavy), np.flatnonzero(~heavy))
-
-
-@njit(cache=True, nogil=True)
-def _note_gains(held: Floats, place: int, gains: Floats) -> None:
-    """Raise a table's most gains (2,) to those of the cell at a place."""
-    gains[0] = max(gains[0], held[place, 0] * (2.0 * held[place, 1] - 1.0))
-    gains[1] = max(gains[1], -held[place, 0] * (2.0 * held[place, 1] + 1.0))
-
-
-@njit(cache=True, nogil=True)
-def _find_most(crossed: CrossedTables, chosen: Integers, sets: Sets, most: Floats) -> None:
-    """Write the most that light tables can gain if two rows exchange the entries of a set, and a little for rounding.
-
-    Both rows leave a cell of each table and enter one.
-    """
-    gain = 2.0 * (crossed.gains[:, 0] + crossed.gains[:, 1])
-    gain[crossed.heavy] = 0.0
-    for own in chosen:
-        total = 0.0
-        for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
-            total += gain[crossed.place[sets.tables.of[i]]]
-        most[own] = total * (1.0 + 1e-9) + 1e-9
+    return CrossedTables(tables, place, of, start, both)
 
 
 @njit(cache=True, nogil=True)
@@ -211,10 +162,10 @@ def _places_of(crossed: CrossedTables) -> Places:
 
 
 @njit(cache=True, nogil=True)
-def _find_places(crossed: CrossedTables, tables: Crossings, cell: NDArray[np.int32], row: Row, some: Integers,
-                 places: Places) -> None:
-    """Write the cells of a row in some of the tables."""
-    for s in some:
+def _find_places(objective: Objective, crossed: CrossedTables, row: Row, places: Places) -> None:
+    """Write the cells of a row."""
+    tables, cell = objective.tables, objective.cell
+    for s in range(len(crossed.tables)):
         t = crossed.tables[s]
         total = crossed.start[s]
         for c in range(crossed.sets.shape[1]):
@@ -227,13 +178,11 @@ def _find_places(crossed: CrossedTables, tables: Crossings, cell: NDArray[np.int
 
 
 @njit(cache=True, nogil=True)
-def _change_of_places(crossed: CrossedTables, one: Places, two: Places, own: int, sets: Sets, heavy: bool) -> float:
-    """Return what :func:`_change` returns, given the rows' cells, if all cells are possible; or of ``heavy`` tables."""
+def _change_of_places(crossed: CrossedTables, one: Places, two: Places, own: int, sets: Sets) -> float:
+    """Return what :func:`_change` returns, given the rows' cells, if all cells are possible."""
     held, change = crossed.held, 0.0
     for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
         s = crossed.place[sets.tables.of[i]]
-        if heavy and not crossed.is_heavy[s]:
-            continue
         moved = 0
         for c in range(crossed.sets.shape[1]):
             if crossed.sets[s, c] == own:
@@ -251,9 +200,8 @@ def _exchanged_of_places(crossed: CrossedTables, one: Places, two: Places, own: 
     """Keep tables and the rows' cells up to date when two rows exchange the entries of a set."""
     for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
         s = crossed.place[sets.tables.of[i]]
-        left = one.cells[s], two.cells[s]
-        crossed.held[left[0], 1] -= 1.0
-        crossed.held[left[1], 1] -= 1.0
+        crossed.held[one.cells[s], 1] -= 1.0
+        crossed.held[two.cells[s], 1] -= 1.0
         for c in range(crossed.sets.shape[1]):
             if crossed.sets[s, c] == own:
                 moved = two.parts[s, c] - one.parts[s, c]
@@ -262,8 +210,6 @@ def _exchanged_of_places(crossed: CrossedTables, one: Places, two: Places, own: 
                 one.parts[s, c], two.parts[s, c] = two.parts[s, c], one.parts[s, c]
         crossed.held[one.cells[s], 1] += 1.0
         crossed.held[two.cells[s], 1] += 1.0
-        for at in (left[0], left[1], one.cells[s], two.cells[s]):
-            _note_gains(crossed.held, at, crossed.gains[s])
 
 
 @njit(cache=True, nogil=True)

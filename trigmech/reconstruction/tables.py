@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, 
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
-from trigmech.reconstruction.sparse import TableEstimate, estimated, with_margins
+from trigmech.reconstruction.sparse import TableEstimate, estimate_of, with_margins
 
 Array = NDArray[np.float64]
 
@@ -39,8 +38,6 @@ SAMPLED = 512
 LEAST = 0.5
 # The same for sparse tables' empty cells, once most rows have found their place: before, such cells would be walls.
 LEAST_EMPTY = 0.03
-
-_ESTIMATES: WeakKeyDictionary[Measurement[Marginal], tuple[Array, TableEstimate]] = WeakKeyDictionary()
 
 
 def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
@@ -70,7 +67,8 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
     constrained = ConstrainedRows(release.schema, release.columns, release.closer)
     release = constrained.of(release)
     targets = Targets(release, shrunk)
-    fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
+    with threadpool_limits(1, user_api="blas"):
+        fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
     points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
                           fitted.sweeps, time.perf_counter() - started, fitted.misfit, True, targets.dependent)
@@ -209,27 +207,11 @@ def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
         if len(tables) < 2 or finest or any(release.columns[j].partition.value is None for j in pair):
             continue
         measured, others = [each for each, _ in tables], [predicted(*each, copula) for each in tables]
-        estimates = [_estimate(each, own).table for each, own in zip(measured, others, strict=True)]
+        estimates = [estimate_of(each, own).table for each, own in zip(measured, others, strict=True)]
         ridge = Ridge.of(release.columns, measured, estimates)
         if ridge is not None and ridge.better(measured, estimates, others):
             found.append(ridge)
     return tuple(found)
-
-
-def _estimate(measured: Measurement[Marginal], expected: Array) -> TableEstimate:
-    """Return the estimate of a table of two columns that is predicted to be ``expected``.
-
-    It is kept as long as the measurement, because the choice of the last tables, the fit and the report all ask for it.
-    """
-    known = _ESTIMATES.get(measured)
-    if known is None or not np.array_equal(known[0], expected):
-        # The threads of BLAS cost more here than they save, and their number would change the last bits.
-        with threadpool_limits(1, user_api="blas"):
-            known = expected, estimated(measured.means, expected, measured.deviation)
-        for values in (known[0], known[1].table, known[1].deviation):
-            values.flags.writeable = False
-        _ESTIMATES[measured] = known
-    return known[1]
 
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
@@ -304,6 +286,11 @@ class Targets:
 
     def __init__(self, release: Release, shrunk: bool = True) -> None:
         self.release, self.dependent = release, False
+        # The threads of BLAS cost more here than they save, and their number would change the last bits.
+        with threadpool_limits(1, user_api="blas"):
+            self._shrink(release, shrunk)
+
+    def _shrink(self, release: Release, shrunk: bool) -> None:
         self.copula = copula_of(release) if shrunk else None
         self.ridges = ridges_of(release, self.copula) if shrunk else ()
         tables, products = independent(release)
@@ -318,7 +305,7 @@ class Targets:
             table = each.means
             if shrunk:
                 expected = predicted(each, expected, self.copula)
-                known = _estimate(each, expected)
+                known = estimate_of(each, expected)
                 self.dependent |= bool((known.table != expected).any())
                 for ridge in self.ridges:
                     if ridge.columns == each.query.columns:

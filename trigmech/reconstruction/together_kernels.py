@@ -21,7 +21,7 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
     ``others`` (len(order), c) holds c other rows for each row. ``seeds`` (len(order), c) holds the column whose entry
     is taken first; then more entries are taken until all rules hold. With seed -1 all members' entries are taken. The
     candidate with the least objective wins. ``movable`` (d,) marks the columns that may change. Return the number of
-    moves. Products are not looked at where columns and tables lose more than products can gain.
+    moves.
     """
     first, histogram, table, product = objective.first, residuals.frequencies, residuals.tables, residuals.products
     candidates, weights = others.shape[1], objective.table_weights
@@ -33,8 +33,7 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
     multiplied, change = np.empty((candidates, len(products))), np.empty(candidates)
     factor, terms = np.empty(len(factors.columns) + 1), np.empty((candidates, len(products)))
     product_weights, sums = objective.products.weights[products], product[products]
-    all_kept, widths = np.ones(1, dtype=np.bool_), _widths_of(objective, factors)
-    moves, most = 0, _most_gain(product_weights, sums, widths)
+    moves = 0
     for place in range(len(order)):
         row = rows[order[place]]
         for c in range(candidates):
@@ -45,7 +44,9 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
             continue
         _find_bases(objective, tables, moving, row, base)
         _find_cells(objective, moving, row.reshape(1, -1), base, held)
+        _multiply(objective, factors, row.reshape(1, -1), factor, value)
         _find_cells(objective, moving, offered, base, there)
+        _multiply(objective, factors, offered, factor, multiplied)
         for j in members:
             for c in range(candidates):
                 if offered[c, j] != row[j]:
@@ -58,14 +59,6 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
                 b = there[c, s]
                 if a != b:
                     change[c] += weights[b] * (1.0 + 2.0 * table[b]) + left
-        some = False
-        for c in range(candidates):
-            kept[c] &= change[c] < most
-            some |= kept[c]
-        if not some:
-            continue
-        _multiply(objective, factors, row.reshape(1, -1), factor, all_kept, value)
-        _multiply(objective, factors, offered, factor, kept, multiplied)
         _find_terms(product_weights, sums, value[0], multiplied, terms)
         _add(terms, change)
         best, chosen = -1e-9, -1
@@ -83,7 +76,6 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
             table[there[chosen, s]] += 1.0
         for s in range(len(products)):
             sums[s] += multiplied[chosen, s] - value[0, s]
-        most = _most_gain(product_weights, sums, widths)
         row[:] = offered[chosen]
     for s in range(len(products)):
         product[products[s]] = sums[s]
@@ -202,12 +194,10 @@ def _find_cells(objective: Objective, moving: Moving, rows: NDArray[np.int32], b
 
 @njit(cache=True, nogil=True)
 def _multiply(objective: Objective, factors: Factors, rows: NDArray[np.int32], factor: Floats,
-              kept: NDArray[np.bool_], products: Floats) -> None:
-    """Write the products (rows, products) of the rows that are kept; ``factor`` has room for factors and for 1."""
+              products: Floats) -> None:
+    """Write each row's products (rows, products); ``factor`` has room for a row's factors and for 1."""
     factor[len(factor) - 1] = 1.0
     for i in range(len(rows)):
-        if not kept[i]:
-            continue
         own = products[i]
         for f in range(len(factors.columns)):
             j, a = factors.columns[f], factors.features[f]
@@ -220,31 +210,6 @@ def _multiply(objective: Objective, factors: Factors, rows: NDArray[np.int32], f
             of = factors.of[o]
             for s in range(len(own)):
                 own[s] *= factor[np.uint64(of[s])]
-
-
-@njit(cache=True, nogil=True)
-def _widths_of(objective: Objective, factors: Factors) -> Floats:
-    """Return the most by which each product of a row can change."""
-    first, most = objective.first, np.ones(len(factors.columns) + 1)
-    for f in range(len(factors.columns)):
-        j, a = factors.columns[f], factors.features[f]
-        if a < objective.features[j]:
-            most[f] = np.abs(objective.feature[a, first[j] : first[j + 1]]).max()
-    widths = np.full(factors.of.shape[1], 2.0)
-    for o in range(len(factors.of)):
-        widths *= most[factors.of[o]]
-    return widths
-
-
-@njit(cache=True, nogil=True)
-def _most_gain(weights: Floats, sums: Floats, widths: Floats) -> float:
-    """Return the most that the products' part of the objective can gain by one row, and a little for rounding."""
-    total = 0.0
-    for s in range(len(sums)):
-        size = abs(sums[s])
-        u = min(widths[s], size)
-        total += weights[s] * u * (2.0 * size - u)
-    return total * (1.0 + 1e-9)
 
 
 @njit(cache=True, nogil=True)
