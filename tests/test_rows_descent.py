@@ -163,10 +163,7 @@ def test_a_sweep_of_many_rows_is_that_of_one_row_after_the_other(kinds, m):
 @each_kind
 @pytest.mark.parametrize("seed", range(4))
 def test_entries_are_left_out_by_what_their_best_moves_cost_the_first_rows(kinds, seed):
-    """The twin computes what an entry costs where it is and elsewhere: the objective with it less that without it.
-
-    The kernel looks twice at where it is: before the rows of its block move, and when it would be tried.
-    """
+    """The twin computes what an entry costs where it is and elsewhere: the objective with it less that without it."""
     rng = np.random.default_rng(seed)
     problem, m, sampled = problem_of(rng, kinds, whole=True, d=2), 4 * kernels.BLOCK - 5, 20
     compiled, rows = problem.objective(), some_rows(rng, problem.sizes, m)
@@ -181,15 +178,7 @@ def test_entries_are_left_out_by_what_their_best_moves_cost_the_first_rows(kinds
             return sum(weight * residual**2 for weight, residual in alone.residuals(table, m))
 
         order, expected, costs, left_out, moves = rng.permutation(m), rows.copy(), [], 0, 0
-        for place, i in enumerate(order.tolist()):
-            if place % kernels.BLOCK == 0:
-                block = order[place : place + kernels.BLOCK].tolist()
-                before = [value(expected) - value(np.delete(expected, i, axis=0)) for i in block]
-                known = len(costs) >= sampled
-            if known and before[place % kernels.BLOCK] < (
-                    np.mean(costs[:sampled]) - kernels.BELOW * np.std(costs[:sampled])):
-                left_out += 1
-                continue
+        for i in order.tolist():
             rest, row = value(np.delete(expected, i, axis=0)), expected[i].copy()
             values = []
             for y in range(problem.sizes[j]):

@@ -60,8 +60,8 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
 
     Near the end few entries move: those in cells with too many rows. What it costs to stay is one look for each table,
     and what it costs elsewhere is one for each cell. So the second is sampled, and later entries are tried only if the
-    first is as high as in ordinary moves. The first is found for a block of rows at once, before any of them moves, and
-    again for those that are tried.
+    first is as high as in ordinary moves. The first is found for a block of rows at once, which holds
+    until one of them moves.
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups
@@ -185,7 +185,8 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
                     product[product_of[s]] -= others
                 elif part_own[s] - q == chosen:
                     product[product_of[s]] += others
-        rows[j, place] = chosen
+        # A move changes what the next entries cost.
+        rows[j, place], known = chosen, False
     if moves:
         put_back(tables.cells, tables.residuals, residuals.tables)
         put_back(parts.of, parts.sums, product)
