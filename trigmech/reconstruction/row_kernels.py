@@ -60,8 +60,8 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
 
     Near the end few entries move: those in cells with too many rows. What it costs to stay is one look for each table,
     and what it costs elsewhere is one for each cell. So the second is sampled, and later entries are tried only if the
-    first is as high as in ordinary moves. The first is found for a block of rows at once, which holds
-    until one of them moves.
+    first is as high as in ordinary moves. The first is found for a block of rows at once, which holds until one of them
+    moves.
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups
@@ -185,7 +185,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
                     product[product_of[s]] -= others
                 elif part_own[s] - q == chosen:
                     product[product_of[s]] += others
-        # A move changes what the next entries cost.
+        # A move changes the costs of the next entries.
         rows[j, place], known = chosen, False
     if moves:
         put_back(tables.cells, tables.residuals, residuals.tables)
