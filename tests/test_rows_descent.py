@@ -165,7 +165,7 @@ def test_a_sweep_of_many_rows_is_that_of_one_row_after_the_other(kinds, m):
 def test_entries_are_left_out_by_what_their_best_moves_cost_the_first_rows(kinds, seed):
     """The twin computes what an entry costs where it is and elsewhere: the objective with it less that without it."""
     rng = np.random.default_rng(seed)
-    problem, m, sampled = problem_of(rng, kinds, whole=True, d=2), 60, 20
+    problem, m, sampled = problem_of(rng, kinds, whole=True, d=2), 4 * kernels.BLOCK - 5, 20
     compiled, rows = problem.objective(), some_rows(rng, problem.sizes, m)
     for j in range(2):
         alone = Problem(problem.sizes, problem.features)
@@ -199,6 +199,38 @@ def test_entries_are_left_out_by_what_their_best_moves_cost_the_first_rows(kinds
         np.testing.assert_array_equal(rows, expected)
         np.testing.assert_array_equal(flat(problem, residuals, compiled), [r for _, r in problem.residuals(rows)])
         assert left_out < m - sampled or problem.sizes[j] > 1
+
+
+@each_kind
+@pytest.mark.parametrize("m", [1, kernels.BLOCK])
+def test_what_each_entry_of_a_block_costs_is_what_the_objective_loses_without_it(kinds, m):
+    rng = np.random.default_rng(m)
+    problem = problem_of(rng, kinds, whole=True)
+    compiled, rows = problem.objective(), some_rows(rng, problem.sizes, m)
+    objective, residuals, block = compiled.arrays[0], compiled.residuals(rows), np.ascontiguousarray(rows.T)
+    for j, size in enumerate(problem.sizes):
+        tables, parts = (made(objective, residuals, j) for made in (kernels.tables_of, kernels.parts_of))
+        first, k, maps = objective.first[j], objective.map_of[j], np.diff(objective.map_of)[j]
+        groups, width = np.diff(objective.groups.start)[j], kernels.BLOCK
+        places, factors = np.zeros((len(tables.start), width), dtype=np.int64), np.zeros((groups, width))
+        kernels.find_places(tables, objective.cell.astype(np.int32), block, places)
+        kernels.find_factors(objective, block, j, factors)
+        costs, firm = np.zeros(width), float(objective.frequency_weights[j])
+        kernels.find_costs(tables, parts, objective.cell[k : k + maps, :size].astype(np.int32),
+                           residuals.frequencies[first : first + size], 2.0 * firm,
+                           objective.feature[:, first : first + size], block[j], places, factors, np.zeros((2, width)),
+                           costs)
+        own = Problem(problem.sizes, problem.features)
+        own.maps, own.frequencies = problem.maps, [entry for entry in problem.frequencies if entry[0] == j]
+        own.tables = [entry for entry in problem.tables if j in [problem.maps[k][0] for k in entry[0]]]
+        own.products = [entry for entry in problem.products if j in entry[0]]
+
+        def value(table, own=own):
+            return sum(weight * residual**2 for weight, residual in own.residuals(table, m))
+
+        # The frequency that the entry enters elsewhere costs its weight more, which counts here.
+        np.testing.assert_array_equal(costs[:m], [
+            value(np.delete(rows, i, axis=0)) - value(rows) + firm for i in range(m)])
 
 
 def test_few_moves_are_lost_where_entries_are_left_out():

@@ -9,6 +9,7 @@ import pytest
 import trigmech as tm
 from trigmech.functions.contrasts import decoding
 from trigmech.queries.one_way import Histogram
+from trigmech.reconstruction.sparse import estimate_of, estimated
 from trigmech.reconstruction.tables import Targets, independent, strengths_of
 
 SCHEMA = tm.Schema([tm.Column("age", 0, 90, "integer"), tm.Column("size", 0.0, 1.0),
@@ -125,3 +126,15 @@ def test_strengths_are_half_the_absolute_deviations_that_are_left():
         assert strength == pytest.approx(0.5 * float(np.abs(pair.table - expected).sum()), rel=1e-12)
     columns = tuple(each for each in release.measurements if isinstance(each.query, Histogram))
     assert all(each.size == 0 for each in strengths_of(dataclasses.replace(release, measurements=columns)))
+
+
+def test_estimates_are_kept_with_their_measurement_while_the_prediction_is_the_same():
+    release = released(1e-6)
+    for measured, expected in zip(release.tables, independent(release)[0], strict=True):
+        first, again = estimate_of(measured, expected), estimate_of(measured, expected.copy())
+        assert again is first
+        for prediction in (expected, np.full(expected.shape, 1.0 / expected.size)):
+            anew = estimated(measured.means, prediction, measured.deviation)
+            np.testing.assert_array_equal(estimate_of(measured, prediction).table, anew.table)
+        with pytest.raises(ValueError, match="read-only"):
+            first.table[0, 0] = 1.0

@@ -46,36 +46,68 @@ class Parts(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def find_places(tables: Tables, cell: NDArray[np.int32], rows: NDArray[np.int32], block: Integers,
-                 places: Integers) -> None:
-    """Write where each table (block, tables) of the moved column begins for a row: at the other columns' cells."""
+def find_places(tables: Tables, cell: NDArray[np.int32], block: NDArray[np.int32], places: Integers) -> None:
+    """Write where each table of the moved column begins for each row (tables, block): at the other columns' cells.
+
+    ``block`` (d, any) has the rows column by column.
+    """
     for s in range(len(tables.start)):
-        for n in range(len(block)):
-            places[n, s] = tables.start[s]
+        begins = places[s]
+        begins[:] = tables.start[s]
         for c in range(tables.columns.shape[1]):
             h, stride, own = tables.columns[s, c], tables.strides[s, c], cell[tables.maps[s, c]]
             if h >= 0:
-                for n in range(len(block)):
-                    places[n, s] += stride * own[rows[block[n], h]]
+                there = block[h]
+                for n in range(len(there)):
+                    begins[n] += stride * own[np.uint32(there[n])]
 
 
 @njit(cache=True, nogil=True)
-def find_factors(objective: Objective, rows: NDArray[np.int32], block: Integers, j: int, factors: Floats) -> None:
-    """Write the other columns' factor of the products in each group (block, groups) of the moved column."""
+def find_factors(objective: Objective, block: NDArray[np.int32], j: int, factors: Floats) -> None:
+    """Write the other columns' factor of the products in each group (groups, block) of the moved column."""
     first, feature, features, groups = objective.first, objective.feature, objective.features, objective.groups
     for g in range(groups.start[j], groups.start[j + 1]):
-        own = factors[:, g - groups.start[j]]
-        own[: len(block)] = 1.0
+        own = factors[g - groups.start[j]]
+        own[:] = 1.0
         for o in range(groups.other_start[g], groups.other_start[g + 1]):
             h, a = groups.other_columns[o], groups.other_features[o]
+            of = block[h]
             if a < features[h]:
                 there = feature[a, first[h] : first[h + 1]]
-                for n in range(len(block)):
-                    own[n] *= there[np.uint32(rows[block[n], h])]
+                for n in range(len(of)):
+                    own[n] *= there[np.uint32(of[n])]
             else:
-                for n in range(len(block)):
-                    if a - features[h] != rows[block[n], h]:
+                for n in range(len(of)):
+                    if a - features[h] != of[n]:
                         own[n] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def find_costs(tables: Tables, parts: Parts, cell: NDArray[np.int32], histogram: Floats, firm: float, feature: Floats,
+               block: NDArray[np.int32], places: Integers, factors: Floats, slopes: Floats, costs: Floats) -> None:
+    """Write what the objective would change by without each entry (block,) of the moved column.
+
+    ``cell`` and ``feature`` are those of the column's positions. ``slopes`` (2, block) is room.
+    """
+    slope, bend, staying = slopes[0], slopes[1], tables.staying
+    for n in range(len(block)):
+        costs[n] = firm * (1.0 - histogram[block[n]])
+    for s in range(len(tables.own)):
+        at, own = places[s], cell[tables.own[s]]
+        for n in range(len(block)):
+            costs[n] += staying[np.uint64(at[n] + own[np.uint32(block[n])])]
+    for a in range(len(parts.start) - 1):
+        slopes[:] = 0.0
+        for s in range(parts.start[a], parts.start[a + 1]):
+            own_factors, w = factors[parts.groups[s]], parts.weights[s]
+            twice = 2.0 * w * parts.sums[s]
+            for n in range(len(slope)):
+                slope[n] += twice * own_factors[n]
+                bend[n] += w * own_factors[n] * own_factors[n]
+        own_feature = feature[a]
+        for n in range(len(block)):
+            u = own_feature[np.uint32(block[n])]
+            costs[n] -= u * (slope[n] - bend[n] * u)
 
 
 @njit(cache=True, nogil=True)

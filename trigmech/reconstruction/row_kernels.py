@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from trigmech.reconstruction.column_kernels import (
     add_cells,
     add_gain,
+    find_costs,
     find_factors,
     find_places,
     find_slopes,
@@ -20,7 +21,7 @@ from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Obje
 # The number of rows whose products are summed at a time.
 CHUNK = 256
 # The number of rows whose cells and factors are found at a time.
-BLOCK = 64
+BLOCK = 32
 # After the first rows a sweep leaves out entries that cost less, where they are, than the best other position usually
 # would: less than the mean of what that was for the first rows, less so many of its standard deviations.
 BELOW = 0.5
@@ -35,16 +36,23 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
     first one in all rows, then those of the next. A move must lower the objective by at least ``least_gain``, in units
     of rows. After the first ``sampled`` rows, entries that will hardly move are left out.
     """
-    moves = 0
+    # Column by column, so that the entries of a block of rows follow each other in memory.
+    moves, held = 0, np.empty((rows.shape[1], len(order)), dtype=np.int32)
+    for place in range(len(order)):
+        for j in range(len(held)):
+            held[j, place] = rows[order[place], j]
     for j in columns:
-        moves += _sweep_column(objective, residuals, rows, order, j, least_gain, sampled)
+        moves += _sweep_column(objective, residuals, held, j, least_gain, sampled)
+    for place in range(len(order)):
+        for j in columns:
+            rows[order[place], j] = held[j, place]
     return moves
 
 
 @njit(cache=True, nogil=True)
-def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, j: int,
-                  least_gain: float, sampled: int) -> int:
-    """Move the entries of one column.
+def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], j: int, least_gain: float,
+                  sampled: int) -> int:
+    """Move the entries of one column in rows (d, m), which are given column by column.
 
     What entering and staying in a cell cost is kept beside the residuals, so that the cells that an entry may enter
     follow each other in memory; a table of the column is small enough for the cache. The other entries of a row stay as
@@ -52,7 +60,8 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
 
     Near the end few entries move: those in cells with too many rows. What it costs to stay is one look for each table,
     and what it costs elsewhere is one for each cell. So the second is sampled, and later entries are tried only if the
-    first is as high as in ordinary moves.
+    first is as high as in ordinary moves. The first is found for a block of rows at once, which holds until one of them
+    moves.
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups
@@ -66,7 +75,8 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
     linear, curvature = np.zeros(q), np.zeros(q)
     group_first, group_last = group_start[j], group_start[j + 1]
     # The cell of a row in each table, and the other columns' factor of each product of the moved column.
-    places, factors = np.zeros((BLOCK, len(tables.start)), dtype=np.int64), np.zeros((BLOCK, group_last - group_first))
+    places, factors = np.zeros((len(tables.start), BLOCK), dtype=np.int64), np.zeros((group_last - group_first, BLOCK))
+    costs, slopes = np.zeros(BLOCK), np.zeros((2, BLOCK))
     maps = map_of[j + 1] - k_first
     gain, left, tried = np.zeros((maps, cells.max())), np.zeros(maps), np.zeros(size)
     # Smaller numbers, more of which stay in the cache.
@@ -77,31 +87,36 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
     indicators = False
     for s in range(part_start[group_first], part_start[group_last]):
         indicators |= part_own[s] >= q
-    moves, tries, mean, spread, least_cost = 0, 0, 0.0, 0.0, -np.inf
-    for place in range(len(order)):
+    moves, tries, mean, spread, least_cost, known = 0, 0, 0.0, 0.0, -np.inf, False
+    for place in range(rows.shape[1]):
         n = place % BLOCK
         if n == 0:
-            block = order[place : place + BLOCK]
-            find_places(tables, small, rows, block, places)
-            find_factors(objective, rows, block, j, factors)
-        row = rows[order[place]]
-        x = row[j]
+            block = rows[:, place : place + BLOCK]
+            find_places(tables, small, block, places)
+            find_factors(objective, block, j, factors)
+            known = least_cost > -np.inf and not indicators
+            if known:
+                find_costs(tables, parts, own_cell, histogram, firm, feature[:, start : start + size], block[j], places,
+                           factors, slopes, costs)
+        if known and -costs[n] < least_cost:
+            continue
+        x = rows[j, place]
         for k in range(maps):
             left[k] = 0.0
         # Moving from cell a of a table to b changes the sum by w_b (2 R_b + 1) - w_a (2 R_a - 1), by 0 if a = b.
         for s in range(len(tables.own)):
             k = tables.own[s]
-            left[k] += staying[places[n, s] + own_cell[k, x]]
+            left[k] += staying[places[s, n] + own_cell[k, x]]
         constant = firm * (1.0 - histogram[x])
         for k in range(maps):
             constant += left[k]
         for g in range(group_first, group_last if indicators else group_first):
-            others = factors[n, g - group_first]
+            others = factors[g - group_first, n]
             for s in range(part_start[g], part_start[g + 1]):
                 if others != 0.0 and part_own[s] - q == x:
                     r = product_of[s]
                     constant += product_weights[r] * others * (others - 2.0 * product[r])
-        find_slopes(parts, factors[n], linear, curvature)
+        find_slopes(parts, factors[:, n], linear, curvature)
         for a in range(q):
             # u (linear + bend u) with u = feature - here.
             here = feature[a, start + x]
@@ -109,12 +124,12 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
             constant -= here * (linear[a] + curvature[a] * here)
         if -constant < least_cost:
             continue
-        add_cells(tables, places[n], many, gain)
+        add_cells(tables, places[:, n], many, gain)
         for k in range(maps):
             # This is exact, so that a move without a change never looks like a gain.
             gain[k, own_cell[k, x]] = -left[k]
         for s in range(rule_start[j], rule_start[j + 1]):
-            base, stride, k = beside(rules, rule_of[s], row, j, cell)
+            base, stride, k = beside(rules, rule_of[s], rows[:, place], j, cell)
             for b in range(cells[k]):
                 if forbidden[base + stride * b]:
                     gain[k - k_first, b] = np.inf
@@ -123,7 +138,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
         for k in range(maps):
             add_gain(gain[k], own_cell[k], tried)
         for g in range(group_first, group_last if indicators else group_first):
-            others = factors[n, g - group_first]
+            others = factors[g - group_first, n]
             for s in range(part_start[g], part_start[g + 1]):
                 r, own_feature = product_of[s], part_own[s]
                 if others != 0.0 and own_feature >= q and own_feature - q != x:
@@ -152,7 +167,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
         histogram[chosen] += 1.0
         for s in range(len(tables.own)):
             k = tables.own[s]
-            a, b = places[n, s] + own_cell[k, x], places[n, s] + own_cell[k, chosen]
+            a, b = places[s, n] + own_cell[k, x], places[s, n] + own_cell[k, chosen]
             if a != b:
                 entering[a] -= 2.0 * weights[a]
                 entering[b] += 2.0 * weights[b]
@@ -162,15 +177,16 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
         for a in range(q):
             linear[a] = feature[a, start + chosen] - feature[a, start + x]
             for s in range(parts.start[a], parts.start[a + 1]):
-                parts.sums[s] += factors[n, parts.groups[s]] * linear[a]
+                parts.sums[s] += factors[parts.groups[s], n] * linear[a]
         for g in range(group_first, group_last if indicators else group_first):
-            others = factors[n, g - group_first]
+            others = factors[g - group_first, n]
             for s in range(part_start[g], part_start[g + 1]):
                 if part_own[s] - q == x:
                     product[product_of[s]] -= others
                 elif part_own[s] - q == chosen:
                     product[product_of[s]] += others
-        row[j] = chosen
+        # A move changes the costs of the next entries.
+        rows[j, place], known = chosen, False
     if moves:
         put_back(tables.cells, tables.residuals, residuals.tables)
         put_back(parts.of, parts.sums, product)

@@ -13,11 +13,14 @@ empty.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.dependence import shrunk_table
 
 Array = NDArray[np.float64]
@@ -35,6 +38,8 @@ ENOUGH = 2.0
 FIRMEST = 0.03
 # In units of the noise: squares of larger values would overflow; lower values are raised to the second number.
 LARGEST, LOWEST = 1e60, -30.0
+
+_ESTIMATES: WeakKeyDictionary[Measurement[Marginal], tuple[Array, "TableEstimate"]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +80,20 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
     total, own = float(table.sum()), float(found.sum())
     return TableEstimate(found * (total / own) if min(total, own) > 0.0 else found,
                          noise * np.maximum(np.sqrt(there), FIRMEST), True)
+
+
+def estimate_of(measured: Measurement[Marginal], expected: Array) -> TableEstimate:
+    """Return the estimate of a measured table of two columns that is predicted to be ``expected``.
+
+    It is kept as long as the measurement, because the choice of the last tables, the fit and the report all ask for it.
+    """
+    known = _ESTIMATES.get(measured)
+    if known is None or not np.array_equal(known[0], expected):
+        known = expected.copy(), estimated(measured.means, expected, measured.deviation)
+        for values in (known[0], known[1].table, known[1].deviation):
+            values.flags.writeable = False
+        _ESTIMATES[measured] = known
+    return known[1]
 
 
 def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from trigmech.distribution import Distribution
 from trigmech.functions.contrasts import decoding
@@ -20,7 +21,7 @@ from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, 
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
-from trigmech.reconstruction.sparse import TableEstimate, estimated, with_margins
+from trigmech.reconstruction.sparse import TableEstimate, estimate_of, with_margins
 
 Array = NDArray[np.float64]
 
@@ -66,7 +67,8 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
     constrained = ConstrainedRows(release.schema, release.columns, release.closer)
     release = constrained.of(release)
     targets = Targets(release, shrunk)
-    fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
+    with threadpool_limits(1, user_api="blas"):
+        fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
     points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
                           fitted.sweeps, time.perf_counter() - started, fitted.misfit, True, targets.dependent)
@@ -205,8 +207,7 @@ def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
         if len(tables) < 2 or finest or any(release.columns[j].partition.value is None for j in pair):
             continue
         measured, others = [each for each, _ in tables], [predicted(*each, copula) for each in tables]
-        estimates = [estimated(each.means, own, each.deviation).table
-                     for each, own in zip(measured, others, strict=True)]
+        estimates = [estimate_of(each, own).table for each, own in zip(measured, others, strict=True)]
         ridge = Ridge.of(release.columns, measured, estimates)
         if ridge is not None and ridge.better(measured, estimates, others):
             found.append(ridge)
@@ -285,6 +286,11 @@ class Targets:
 
     def __init__(self, release: Release, shrunk: bool = True) -> None:
         self.release, self.dependent = release, False
+        # The threads of BLAS cost more here than they save, and their number would change the last bits.
+        with threadpool_limits(1, user_api="blas"):
+            self._shrink(release, shrunk)
+
+    def _shrink(self, release: Release, shrunk: bool) -> None:
         self.copula = copula_of(release) if shrunk else None
         self.ridges = ridges_of(release, self.copula) if shrunk else ()
         tables, products = independent(release)
@@ -299,7 +305,7 @@ class Targets:
             table = each.means
             if shrunk:
                 expected = predicted(each, expected, self.copula)
-                known = estimated(table, expected, each.deviation)
+                known = estimate_of(each, expected)
                 self.dependent |= bool((known.table != expected).any())
                 for ridge in self.ridges:
                     if ridge.columns == each.query.columns:
