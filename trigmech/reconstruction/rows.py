@@ -246,9 +246,10 @@ class CompiledObjective:
     def leave_empty(self, rows: Codes, residuals: Residuals, columns: Integers, rng: np.random.Generator) -> int:
         """Let rows in sparse tables' cells of target 0 take over other rows' entries; return the number of moves.
 
-        A row takes over both entries of another row, or it exchanges one of them with another row. An exchange leaves
-        the columns' own frequencies as they are, which may have so much weight that no entry can move alone. With this
-        column go those that other sparse tables tie to it, if it cannot go alone. The other rows are drawn from cells that want rows, and the exchanged entry leads to such a cell.
+        A row takes over both entries of another row, or it exchanges one of them with another row, alone or with the
+        columns that other sparse tables tie to it. An exchange leaves the columns' own frequencies as they are, which
+        may have so much weight that no entry can move alone. The other rows are drawn from cells that want rows, and
+        the exchanged entry leads to such a cell.
         """
         moves, movable = 0, np.isin(np.arange(self.d), columns)
         for t, (members, *held) in self._sparse:
