@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.sparse import LARGEST, PROBE, SEED, TableEstimate
@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 
 # The values of theta, and the deviations of its distribution over the levels.
 THETAS, SPREADS = np.linspace(-3.0, 3.0, 121), np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0])
+PRIORS = np.exp(-0.5 * (THETAS / SPREADS[:, None]) ** 2)
+PRIORS /= PRIORS.sum(axis=1, keepdims=True)
 # The difference of the errors must exceed so many of its own standard errors.
 CLEAR = 1.0
 # Rounds that restore the margins of a predicted table; and the end of the scores.
@@ -82,13 +84,15 @@ def _shifted(table: Array, expected: Array, score: Array) -> Array:
     tiny = np.finfo(float).tiny
     mass, rows = np.maximum(expected.sum(axis=0), 0.0), np.maximum(expected.sum(axis=1), 0.0)
     powers = np.log(np.maximum(mass / mass.sum(), tiny)) + np.outer(THETAS, score)
-    shapes = np.exp(powers - logsumexp(powers, axis=1, keepdims=True))
+    shapes = np.exp(powers - powers.max(axis=1, keepdims=True))
+    shapes /= shapes.sum(axis=1, keepdims=True)
     likely = rows[:, None] * (table @ shapes.T) - 0.5 * rows[:, None] ** 2 * (shapes**2).sum(axis=1)
-    priors = -0.5 * (THETAS / SPREADS[:, None]) ** 2
-    priors -= logsumexp(priors, axis=1, keepdims=True)
-    evidence = [float(logsumexp(likely + prior, axis=1).sum()) for prior in priors]
-    posterior = likely + priors[int(np.argmax(evidence))]
-    made = rows[:, None] * (np.exp(posterior - logsumexp(posterior, axis=1, keepdims=True)) @ shapes)
+    likely = np.exp(likely - likely.max(axis=1, keepdims=True))
+    # Under the widest prior each level has some likelihood, because its density is nowhere tiny.
+    evidence = np.log(np.maximum(likely @ PRIORS.T, tiny)).sum(axis=0)
+    posterior = likely * PRIORS[int(np.argmax(evidence))]
+    posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), tiny)
+    made = rows[:, None] * (posterior @ shapes)
     for _ in range(ROUNDS):
         made *= mass / np.maximum(made.sum(axis=0), tiny)
         made *= (rows / np.maximum(made.sum(axis=1), tiny))[:, None]
