@@ -259,18 +259,13 @@ def test_cells_that_should_be_empty_are_firm_in_the_last_stage_of_a_large_fit_al
         assert asked == wanted
 
 
-def test_cells_are_as_firm_as_their_noise_and_rounding_to_whole_rows_allow():
-    cells, least, empty = (np.arange(2), np.arange(2)), 1e-3, 1e-5
-    # Of 500 rows: none, a tenth of one, a half and many; a cell of t rows holds 0 or 1.
-    table = np.array([[0.0, 0.1 / 500.0], [0.5 / 500.0, 0.5]])
-    wanted = np.array([[empty, np.sqrt(0.1 * 0.9) / 500.0], [0.5 / 500.0, least]])
-    for deviation, sparse in ((np.full((2, 2), 1e-9), True), (1e-9, False)):
-        np.testing.assert_allclose(tables.Pair((0, 1), cells, table, deviation, sparse).at_least(least, empty), wanted)
-        # Before the last stage, no cell is firmer than half a row.
-        np.testing.assert_allclose(tables.Pair((0, 1), cells, table, deviation, sparse).at_least(least, least), least)
-    # Noise decides where it is larger; a frequency below 0 counts as 0.
-    noisy = tables.Pair((0, 1), cells, np.array([[-0.1, 0.1], [0.1, 0.1]]), np.array([[1e-4, 1.0], [1e-9, 1e-9]]))
-    np.testing.assert_allclose(noisy.at_least(least, empty), [[1e-4, 1.0], [least, least]])
+def test_firmness_is_for_empty_cells_of_sparse_tables():
+    cells = (np.arange(2), np.arange(2))
+    table = np.array([[0.0, 0.5], [0.5, 0.0]])
+    sparse = tables.Pair((0, 1), cells, table, np.full((2, 2), 1e-9), True)
+    np.testing.assert_array_equal(sparse.at_least(1e-3, 1e-5), [[1e-5, 1e-3], [1e-3, 1e-5]])
+    dense = tables.Pair((0, 1), cells, table, 1e-9)
+    np.testing.assert_array_equal(dense.at_least(1e-3, 1e-5), 1e-3)
 
 
 def test_draws_may_have_deviations_of_their_own():

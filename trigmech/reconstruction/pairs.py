@@ -38,13 +38,9 @@ class Pair:
         return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
 
     def at_least(self, least: float, empty: float) -> Array:
-        """Return the deviations, at least those of rounding to whole rows, and at least ``empty``.
-
-        ``least`` is half a row. Of t expected rows, t below 1/2, whole rows are t (1 - t) away in variance. So a cell
-        that should be empty costs as much as the noise in it says, in a dense table too.
-        """
-        rows = np.clip(0.5 * self.table / least, 0.0, 0.5)
-        return np.maximum(self.deviation, np.maximum(2.0 * least * np.sqrt(rows * (1.0 - rows)), empty))
+        """Return the deviations, at least ``least``; at least ``empty`` for the empty cells of a sparse table."""
+        lowest = np.where(self.table == 0.0, empty, least) if self.sparse else least
+        return np.maximum(self.deviation, lowest)
 
 
 def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,

@@ -178,15 +178,15 @@ class CompiledObjective:
             sets[np.isin(sets, sets[list(members)])] = sets[list(members)].min()
 
         def exchanged(sets: Integers) -> Sets:
-            return Sets(sets, *(lists(self.d, np.where(held >= 0, sets[held], -1))
-                                for held in (np.arange(self.d)[:, None], *measured)))
+            return Sets(sets, *(lists(self.d, np.where(each >= 0, sets[each], -1))
+                                for each in (np.arange(self.d)[:, None], *measured)))
 
         self._sets = exchanged(sets)
         # A column and those that other sparse tables tie to it, which would hold its entry where it is.
         self._wider: dict[tuple[int, int], Sets] = {}
-        for t, members in sparse.items():
-            for j in members:
-                tied = {h for each in sparse.values() if j in each for h in each} - set(members) | {j}
+        for t, held in sparse.items():
+            for j in held:
+                tied = {h for each in sparse.values() if j in each for h in each} - set(held) | {j}
                 own = np.isin(sets, sets[list(tied)])
                 if len(tied) > 1:
                     self._wider[t, j] = exchanged(np.where(own, sets[own].min(), sets))
