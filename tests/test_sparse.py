@@ -352,6 +352,33 @@ def test_where_columns_are_firm_rows_leave_empty_cells_by_exchanges():
             np.testing.assert_allclose(part, again)
 
 
+def test_columns_that_sparse_tables_tie_leave_empty_cells_together():
+    """Two rows whose first two columns go with each other's last two: no column can change alone, nor any pair of them
+    but the first two or the last two, and frequencies are firm."""
+    size, m = 5, 100
+    for tied in (True, False):
+        made = RowObjective([size] * 4)
+        maps = [made.map(j, np.arange(size)) for j in range(4)]
+        for j in range(4):
+            made.frequencies(j, np.full(size, 1.0 / size), 100.0)
+        for pair in ((0, 1), (1, 2), (2, 3)):
+            made.table([maps[j] for j in pair], np.eye(size) / size, 1.0, sparse=True)
+        rows = (np.arange(m) % size)[:, None].repeat(4, axis=1).astype(np.int32)
+        rows[:2, 2:] = rows[1::-1, 2:]
+        objective, rng = made.compiled(), np.random.default_rng(0)
+        if not tied:
+            objective._wider = {}
+        residuals = objective.residuals(rows)
+        assert objective.sweep(rows, residuals, np.arange(m), np.arange(4)) == 0
+        for _ in range(20):
+            objective.leave_empty(rows, residuals, np.arange(4), rng)
+        assert (rows[:, 1] != rows[:, 2]).sum() == (0 if tied else 2)
+        np.testing.assert_array_equal(rows[:, 0], rows[:, 1])
+        np.testing.assert_array_equal(rows[:, 2], rows[:, 3])
+        for part, again in zip(residuals, objective.residuals(rows), strict=True):
+            np.testing.assert_allclose(part, again)
+
+
 def test_a_margin_is_weighed_by_what_both_are_worth():
     """Averages of the errors over many draws: never far above the better of both, and below both if they are alike."""
     rng, truth = np.random.default_rng(3), np.random.default_rng(4).dirichlet(np.full(60, 0.5))

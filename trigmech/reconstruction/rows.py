@@ -176,8 +176,20 @@ class CompiledObjective:
         sets = np.arange(self.d)
         for members in asked._together:
             sets[np.isin(sets, sets[list(members)])] = sets[list(members)].min()
-        self._sets = Sets(sets, *(lists(self.d, np.where(held >= 0, sets[held], -1))
-                                  for held in (np.arange(self.d)[:, None], *measured)))
+
+        def exchanged(sets: Integers) -> Sets:
+            return Sets(sets, *(lists(self.d, np.where(each >= 0, sets[each], -1))
+                                for each in (np.arange(self.d)[:, None], *measured)))
+
+        self._sets = exchanged(sets)
+        # A column and those that other sparse tables tie to it, which would hold its entry where it is.
+        self._wider: dict[tuple[int, int], Sets] = {}
+        for t, held in sparse.items():
+            for j in held:
+                tied = {h for each in sparse.values() if j in each for h in each} - set(held) | {j}
+                own = np.isin(sets, sets[list(tied)])
+                if len(tied) > 1:
+                    self._wider[t, j] = exchanged(np.where(own, sets[own].min(), sets))
 
     @property
     def arrays(self) -> tuple[Objective, Sets]:
@@ -234,9 +246,10 @@ class CompiledObjective:
     def leave_empty(self, rows: Codes, residuals: Residuals, columns: Integers, rng: np.random.Generator) -> int:
         """Let rows in sparse tables' cells of target 0 take over other rows' entries; return the number of moves.
 
-        A row takes over both entries of another row, or it exchanges one of them with another row. An exchange leaves
-        the columns' own frequencies as they are, which may have so much weight that no entry can move alone. The other
-        rows are drawn from cells that want rows, and the exchanged entry leads to such a cell.
+        A row takes over both entries of another row, or it exchanges one of them with another row, alone or with the
+        columns that other sparse tables tie to it. An exchange leaves the columns' own frequencies as they are, which
+        may have so much weight that no entry can move alone. The other rows are drawn from cells that want rows, and
+        the exchanged entry leads to such a cell.
         """
         moves, movable = 0, np.isin(np.arange(self.d), columns)
         for t, (members, *held) in self._sparse:
@@ -249,10 +262,12 @@ class CompiledObjective:
                                     members, *held)
             places = self._places(t, rows)
             for axis, j in enumerate(members.tolist()):
-                stuck = self._stuck(t, places, rng)
-                if len(stuck):
-                    others = self._offers(t, places, residuals, stuck, axis, rng)
-                    moves += self.exchange(rows, residuals, stuck, columns, rng, others, [j])
+                for sets in (self._sets, self._wider.get((t, j))):
+                    stuck = self._stuck(t, places, rng)
+                    if len(stuck) and sets is not None:
+                        others = self._offers(t, places, residuals, stuck, axis, rng)
+                        moves += self.exchange(rows, residuals, stuck, columns, rng, others, [j], sets)
+                        places = self._places(t, rows)
         return moves
 
     def _places(self, t: int, rows: Codes) -> Integers:
@@ -283,7 +298,8 @@ class CompiledObjective:
         return _wanted(wants.T if axis == 0 else wants, places[2 - axis, stuck], places[1 + axis], rng)
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
-                 rng: np.random.Generator, others: Integers | None = None, some: Sequence[int] | None = None) -> int:
+                 rng: np.random.Generator, others: Integers | None = None, some: Sequence[int] | None = None,
+                 sets: Sets | None = None) -> int:
         """Exchange entries between rows, in place, for columns that move together at once; return the number of moves.
 
         Each row in ``order`` meets `PARTNERS` rows, or ``others`` (len(order), any), and offers all ``columns``, or
@@ -291,9 +307,9 @@ class CompiledObjective:
         """
         if others is None:
             others = rng.integers(len(rows), size=(len(order), PARTNERS))
-        fixed = np.setdiff1d(np.arange(self.d), columns)
-        chosen = np.setdiff1d(self._sets.of if some is None else self._sets.of[list(some)], self._sets.of[fixed])
-        return exchange(self._arrays, residuals, rows, order, others, chosen, self._sets)
+        sets, fixed = self._sets if sets is None else sets, np.setdiff1d(np.arange(self.d), columns)
+        chosen = np.setdiff1d(sets.of if some is None else sets.of[list(some)], sets.of[fixed])
+        return exchange(self._arrays, residuals, rows, order, others, chosen, sets)
 
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
                 most: int = MOST_SWEEPS, least_move: float = 0.0, enough: float = ENOUGH, exchanging: int = 0,

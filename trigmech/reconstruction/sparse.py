@@ -24,6 +24,7 @@ from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.dependence import shrunk_table
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # The number of rounds for the prior's weights; the probe's length in deviations; its seed; and the number of standard
 # errors that a difference of the two errors must exceed.
@@ -94,6 +95,31 @@ def estimate_of(measured: Measurement[Marginal], expected: Array) -> TableEstima
             values.flags.writeable = False
         _ESTIMATES[measured] = known
     return known[1]
+
+
+def beside_finer(known: TableEstimate, table: Array, noise: float, maps: Sequence[Integers], finer: TableEstimate,
+                 finer_maps: Sequence[Integers]) -> TableEstimate:
+    """Return the estimate of a table (a, b) that also uses a sparse one of the same columns in finer cells.
+
+    Both were measured. The sums of the finer cells say which cells are empty, so the two tables do not contradict each
+    other. Of the other cells, each measurement counts by its precision. ``known`` remains if a cell of the finer table,
+    whose positions have the cells ``finer_maps``, lies in two cells of ``maps``.
+    """
+    at = []
+    for fine, coarse in zip(finer_maps, maps, strict=True):
+        within = np.zeros(int(fine.max()) + 1, dtype=np.int64)
+        within[fine] = coarse
+        if not np.array_equal(within[fine], coarse):
+            return known
+        at.append(within)
+    sums, variance = np.zeros(table.shape), np.zeros(table.shape)
+    np.add.at(sums, np.ix_(*at), finer.table)
+    np.add.at(variance, np.ix_(*at), finer.deviation**2)
+    part = noise**2 / np.maximum(noise**2 + variance, np.finfo(float).tiny)
+    made = np.where(sums > 0.0, np.maximum(part * sums + (1.0 - part) * table, 0.0), 0.0)
+    total, own = float(sums.sum()), float(made.sum())
+    return TableEstimate(made * (total / own) if min(total, own) > 0.0 else sums,
+                         np.maximum(np.sqrt(part * variance), FIRMEST * noise), True)
 
 
 def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_products
+from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
@@ -214,12 +215,6 @@ def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
     return tuple(found)
 
 
-def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
-    """Return the table of two columns under the copula if it joins them, else ``expected``."""
-    joined = copula is not None and copula.correlations[measured.query.columns]
-    return copula.table(measured.query) if copula is not None and joined else expected
-
-
 class Cells:
     """The released frequencies of the cells of columns, each computed once."""
 
@@ -238,31 +233,6 @@ class Cells:
         if key not in self._known:
             self._known[key] = np.bincount(cells, weights=self._columns[column].mass).astype(np.float64)
         return self._known[key]
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """A target table (a, b) of two columns, with the cell of each position of both.
-
-    The deviation (a, b) of each entry can also be a single number. In a ``sparse`` table most entries count as empty.
-    """
-
-    columns: tuple[int, int]
-    maps: tuple[NDArray[np.int64], NDArray[np.int64]]
-    table: Array
-    deviation: float | Array
-    sparse: bool = False
-
-    @classmethod
-    def of(cls, measured: Measurement[Marginal], known: TableEstimate) -> "Pair":
-        """Return the target of a measured table of two columns."""
-        (j, h), (down, across) = measured.query.columns, measured.query.maps
-        return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
-
-    def at_least(self, least: float, empty: float) -> Array:
-        """Return the deviations, at least ``least``; at least ``empty`` for the empty cells of a sparse table."""
-        lowest = np.where(self.table == 0.0, empty, least) if self.sparse else least
-        return np.maximum(self.deviation, lowest)
 
 
 class Targets:
@@ -300,19 +270,12 @@ class Targets:
             kept = products_kept(measured, release.columns, self.products - products)
             self.products, self.dependent = products + kept, bool(kept.any())
         self.dependent |= self.copula is not None
-        self.pairs = []
-        for each, expected in zip(release.tables, tables, strict=True):
-            table = each.means
-            if shrunk:
-                expected = predicted(each, expected, self.copula)
-                known = estimate_of(each, expected)
-                self.dependent |= bool((known.table != expected).any())
-                for ridge in self.ridges:
-                    if ridge.columns == each.query.columns:
-                        known = TableEstimate(*ridge.shrunk(each, known.table), False)
-                self.pairs.append(Pair.of(each, known))
-                continue
-            self.pairs.append(Pair.of(each, TableEstimate(table, np.full(table.shape, each.deviation), False)))
+        if shrunk:
+            self.pairs, shown = pairs_of(release, tables, self.copula, self.ridges)
+            self.dependent |= shown
+        else:
+            self.pairs = [Pair.of(each, TableEstimate(each.means, np.full(each.means.shape, each.deviation), False))
+                          for each in release.tables]
         self.release = replace(release, columns=tuple(self._with_margins(j, column)
                                                       for j, column in enumerate(release.columns)))
         if measured is None:

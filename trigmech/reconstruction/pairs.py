@@ -1,0 +1,95 @@
+"""The targets of tables of two columns: released tables after shrinkage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.released import Release
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
+from trigmech.reconstruction.copula import Copula
+from trigmech.reconstruction.ridges import Ridge
+from trigmech.reconstruction.row_effects import by_row_effects
+from trigmech.reconstruction.sparse import TableEstimate, beside_finer, estimate_of
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A target table (a, b) of two columns, with the cell of each position of both.
+
+    The deviation (a, b) of each entry can also be a single number. In a ``sparse`` table most entries count as empty.
+    """
+
+    columns: tuple[int, int]
+    maps: tuple[NDArray[np.int64], NDArray[np.int64]]
+    table: Array
+    deviation: float | Array
+    sparse: bool = False
+
+    @classmethod
+    def of(cls, measured: Measurement[Marginal], known: TableEstimate) -> "Pair":
+        """Return the target of a measured table of two columns."""
+        (j, h), (down, across) = measured.query.columns, measured.query.maps
+        return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
+
+    def at_least(self, least: float, empty: float) -> Array:
+        """Return the deviations, at least ``least``; at least ``empty`` for the empty cells of a sparse table."""
+        lowest = np.where(self.table == 0.0, empty, least) if self.sparse else least
+        return np.maximum(self.deviation, lowest)
+
+
+def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
+             ridges: Sequence[Ridge]) -> tuple[list[Pair], bool]:
+    """Return the target of each released table of two columns, and whether any shows dependence.
+
+    ``alone`` are the tables of independent columns. Tables of the same columns agree on which cells are empty.
+    """
+    found, shown = list[TableEstimate](), False
+    for each, expected in zip(release.tables, alone, strict=True):
+        expected = predicted(each, expected, copula)
+        known = _with_row_effects(release.columns, each, expected, estimate_of(each, expected))
+        shown |= bool((known.table != expected).any())
+        for ridge in ridges:
+            if ridge.columns == each.query.columns:
+                known = TableEstimate(*ridge.shrunk(each, known.table), False)
+        found.append(known)
+    held = dict[tuple[int, ...], list[int]]()
+    for t, each in enumerate(release.tables):
+        held.setdefault(each.query.columns, []).append(t)
+    made = list(found)
+    for t, each in enumerate(release.tables):
+        for other in held[each.query.columns]:
+            if found[other].sparse and found[other].table.size > found[t].table.size:
+                made[t] = beside_finer(made[t], each.means, each.deviation, each.query.maps, found[other],
+                                       release.tables[other].query.maps)
+    return [Pair.of(*both) for both in zip(release.tables, made, strict=True)], shown
+
+
+def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
+    """Return the table of two columns under the copula if it joins them, else ``expected``."""
+    joined = copula is not None and copula.correlations[measured.query.columns]
+    return copula.table(measured.query) if copula is not None and joined else expected
+
+
+def _with_row_effects(columns: Sequence[ReleasedColumn], measured: Measurement[Marginal], expected: Array,
+                      known: TableEstimate) -> TableEstimate:
+    """Return the better estimate of a table of a category and a number, with row effects or without; else the same."""
+    query = measured.query
+    numbers = [columns[j].partition.value is not None for j in query.columns]
+    if sum(numbers) != 1:
+        return known
+    axis = numbers.index(True)
+    special = len(columns[query.columns[axis]].partition.indicators)
+    own = np.zeros(query.shape[axis], dtype=np.bool_)
+    own[query.maps[axis][special:]] = True
+    own[query.maps[axis][:special]] = False
+    if axis == 1:
+        return by_row_effects(known, measured.means, expected, measured.deviation, own)
+    made = by_row_effects(TableEstimate(known.table.T, known.deviation.T, known.sparse), measured.means.T, expected.T,
+                          measured.deviation, own)
+    return TableEstimate(made.table.T, made.deviation.T, made.sparse)
