@@ -87,7 +87,7 @@ from trigmech.planning.contrasted import (
     looks_of,
 )
 from trigmech.planning.design import Regime, Round
-from trigmech.planning.shares import Shares, planned_shares
+from trigmech.planning.shares import Shares, look_parts, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums
@@ -97,10 +97,9 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-# The fewest intervals of a number in the look. More cost prefix sums hardly anything, but they cost counts much.
-LEAST_INTERVALS = 64
-# In the look, a number's distribution function counts as much as this many categories.
-OF_A_NUMBER = 8
+# A number gets so many intervals in the look without much noise, and at least FEWEST. More cost prefix sums hardly
+# anything, but they cost counts much.
+LEAST_INTERVALS, FEWEST = 64, 16
 # The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
 # this many standard deviations of the finer intervals' noise. If it has at most SINGLE levels, the second is enough.
 FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 4
@@ -294,7 +293,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A column with a single category cannot move. It gets the weight of two categories.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
-    parts = np.where(contrasted, 0.0, _look_parts(columns, gaussian))
+    parts = np.where(contrasted, 0.0, look_parts(columns, gaussian))
     parts = np.where(contrasted, 1.0, parts / max(regime.length(parts), 1e-300))
     weights = parts / diameters
     entries = sum(partition.size for partition in partitions)
@@ -350,20 +349,6 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
     return tuple(found)
 
 
-def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
-    """Return the importance of each column (d,) in the look, up to a factor.
-
-    The error of k frequencies in total variation is about k times the noise. The error of a distribution function is
-    about that of a few frequencies. The sum of these errors is least for the cube roots of the factors; for noise in
-    L1, for their square roots. A slightly larger exponent than 1/3 reduces the largest error.
-    """
-    def worth(column: Partition) -> int:
-        levels = OF_A_NUMBER if column.levels is None else min(OF_A_NUMBER, len(column.levels))
-        return len(column.indicators) + (0 if column.value is None else levels)
-
-    return np.array([max(worth(column), 1) for column in columns]) ** (0.45 if gaussian else 0.5)
-
-
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
     """Return the partition of a column in the look. A number gets about as many intervals as its noise can tell apart.
 
@@ -373,6 +358,7 @@ def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
         return column
     if not gaussian:
         return column.cut(even_edges(column.levels, counted(strength)))
-    count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))
-    rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0)))
-    return column.cut(even_edges(column.levels, int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))))
+    # Fewer intervals have less noise, but a column of few levels can have most rows at one of them.
+    fewest = LEAST_INTERVALS if has_few(column, LEAST_INTERVALS) else FEWEST
+    count = max(min(strength, LEAST_INTERVALS), min(strength / 8.0, MOST_INTERVALS), fewest)
+    return column.cut(even_edges(column.levels, 2 ** math.ceil(math.log2(count))))
