@@ -358,7 +358,7 @@ def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
         return column
     if not gaussian:
         return column.cut(even_edges(column.levels, counted(strength)))
-    # Fewer intervals have less noise, but a column of few levels can have most rows at one of them.
-    fewest = LEAST_INTERVALS if has_few(column, LEAST_INTERVALS) else FEWEST
+    # Fewer intervals have less noise, but whole numbers can have most rows at one of some levels.
+    fewest = LEAST_INTERVALS if has_few(column, 2 * LEAST_INTERVALS) else FEWEST
     count = max(min(strength, LEAST_INTERVALS), min(strength / 8.0, MOST_INTERVALS), fewest)
     return column.cut(even_edges(column.levels, 2 ** math.ceil(math.log2(count))))
