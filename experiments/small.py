@@ -21,10 +21,10 @@ from trigmech.planning.shares import Shares
 DELTA, CUTS = 1e-5, 6
 DEFAULT, MOMENTS, INDEPENDENT, BOOTSTRAP = "default", "MomentMechanism", "independent", "bootstrap"
 # Independent columns are the release's own: all of the budget goes to the look.
-RELEASED, ALONE = "columns alone", Shares(0.97, 0.02, 0.0, 0, 0.0)
+RELEASED = "columns alone"
 METHODS: dict[str, Callable[[], Any]] = {
     DEFAULT: lambda: None, MOMENTS: tm.MomentMechanism,
-    RELEASED: lambda: tm.TableMechanism(shares=ALONE)}
+    RELEASED: lambda: tm.TableMechanism(shares=Shares(0.97, 0.02, 0.0, 0, 0.0))}
 NOT_PRIVATE = (INDEPENDENT, BOOTSTRAP)
 MEASURES = {"columns": "total variation of columns", "pairs": "total variation of pairs",
             "distance": "Kolmogorov's distance of numbers", "ranks": "error of rank correlations",

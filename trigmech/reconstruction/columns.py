@@ -29,9 +29,6 @@ PRICE, CORNER = 8.0, 3.0
 # Near its ends a distribution function counts as noise while its square is at most TAIL times the noise's variance.
 # LARGEST_NOISE caps this noise. Without a cap, large noise would leave only the middle of a column.
 TAIL, LARGEST_NOISE = 3.0, 0.03
-# An interval of a smooth density that holds at most DIVIDED standard deviations of the noise is divided, so that about
-# DIVISIONS intervals cover the range. Heavier ones can be measured again by finer intervals.
-DIVIDED, DIVISIONS = 16.0, 128
 # The price of a piece in the comparison with a smooth density, and the smallest weight of the smooth density.
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 # With less noise than this, pieces alone are exact enough, and the rounding of squares would destroy the evidence.
@@ -111,7 +108,7 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
         if smooth is None and deviation >= LEAST_DEVIATION * rest:
             ends, each = with_tails(ends, each, values[k:] / deviation, factor / deviation, inverse * deviation)
     edges, mass = _places(partition.edges, ends, each) if smooth is None else _smooth_places(
-        *_divided(partition, smooth, deviation), LIGHT * min(deviation, LARGEST_PLACE))
+        partition.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
@@ -129,8 +126,7 @@ def distribution_of_signs(query: Signs, values: Array, deviation: float,
     if rest <= LEAST_REST:
         return ReleasedColumn(partition, np.concatenate([held, np.full(c, rest / c)]), deviation)
     made = density_of_signs(values[k:], max(deviation, LEAST_DEVIATION * rest), rest, c, rng)
-    edges, mass = _smooth_places(*_divided(partition, _proper(made, rest), deviation),
-                                 LIGHT * min(deviation, LARGEST_PLACE))
+    edges, mass = _smooth_places(partition.edges, _proper(made, rest), LIGHT * min(deviation, LARGEST_PLACE))
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
@@ -192,27 +188,6 @@ def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) 
             residual -= change
             each[part] = smooth[part]
     return each
-
-
-def _divided(partition: Partition, each: Array, deviation: float) -> tuple[Array, Array]:
-    """Return edges and masses after the division of wide intervals of a smooth density, which has no steps.
-
-    Monotone interpolation of the distribution function gives the masses of parts.
-    """
-    edges, levels, count = partition.edges, partition.levels, len(each)
-    parts = np.where(each <= DIVIDED * deviation, max(DIVISIONS // count, 1), 1)
-    # At the ends of the range the density has one neighbour alone.
-    parts[[0, -1]] = 1
-    start = np.repeat(np.arange(count), parts)
-    inside = np.arange(len(start)) - np.repeat(np.cumsum(parts) - parts, parts)
-    finer = np.append(edges[start] + inside / parts[start] * np.diff(edges)[start], edges[-1])
-    if levels is not None:
-        # Each interval has a level, and measured edges are kept.
-        between = np.concatenate([edges, 0.5 * (levels[1:] + levels[:-1])])
-        between = np.unique(between[(between >= edges[0]) & (between <= edges[-1])])
-        finer = np.unique(np.concatenate([edges, between[np.searchsorted(between, finer)]]))
-    below = PchipInterpolator(edges, np.concatenate([[0.0], np.cumsum(each)]))
-    return finer, np.maximum(np.diff(below(finer)), 0.0)
 
 
 def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]:
