@@ -67,11 +67,11 @@ def test_the_look_is_the_smallest_one_that_is_predicted_to_be_nearly_the_best(co
         found = planned_shares(1, columns, strength, True)
         assert (found.closer, found.products, found.scores, found.selected) == (0.03, 0.9, 0, 0.0)
         best = min(error(look, strength) for look in (0.7, 0.75, 0.8, 0.85, 0.9, 0.95))
-        assert error(found.look, strength) <= 1.02 * best
-        assert found.look == pytest.approx(0.7) or error(found.look - 0.05, strength) > 1.02 * best
+        assert error(found.look, strength) <= 1.04 * best
+        assert found.look == pytest.approx(0.7) or error(found.look - 0.05, strength) > 1.04 * best
         chosen[strength] = round(found.look, 2)
     # Numbers are assumed to have common factors. Other columns hardly have them, so the look gets more.
-    assert chosen[80.0] == (0.7 if columns is NUMBERS else 0.9)
+    assert chosen[80.0] == (0.7 if columns is NUMBERS else 0.85)
     assert chosen[320.0] == 0.7
 
 

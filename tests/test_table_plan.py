@@ -121,8 +121,7 @@ def test_an_interval_of_a_few_levels_need_only_be_clear_of_noise(width, looked):
 
 
 @pytest.mark.parametrize(("strength", "gaussian", "count"), [
-    (1.0, True, 16), (16.0, True, 16), (17.0, True, 32), (33.0, True, 64), (500.0, True, 64),
-    (513.0, True, 128), (1_024.0, True, 128), (1_025.0, True, 256),
+    (1.0, True, 64), (500.0, True, 64), (513.0, True, 128), (1_024.0, True, 128), (1_025.0, True, 256),
     (8_000.0, True, 1_024), (1e9, True, 1_024), (4_800.0, False, 71), (1e9, False, 101)])
 def test_a_number_has_about_as_many_intervals_as_the_noise_tells_apart(strength, gaussian, count):
     column = Partition((), 0, np.array([-1.0, 1.0]))
@@ -131,10 +130,6 @@ def test_a_number_has_about_as_many_intervals_as_the_noise_tells_apart(strength,
     assert found.intervals == count
     few = columns_of(DOMAIN)[-1]
     assert tables._partition(few, strength, gaussian).intervals == 7
-    # Most rows can be at one of some levels.
-    for held, least in ((128, 64), (129, 16)):
-        some = Partition((), 0, np.array([-1.0, 1.0]), np.linspace(-1.0, 1.0, held))
-        assert not gaussian or tables._partition(some, strength, gaussian).intervals == min(max(count, least), held)
     categories = columns_of(DOMAIN)[2]
     assert tables._partition(categories, strength, gaussian) is categories
 

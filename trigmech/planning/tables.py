@@ -97,9 +97,8 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-# A number gets so many intervals in the look without much noise, and at least FEWEST. More cost prefix sums hardly
-# anything, but they cost counts much.
-LEAST_INTERVALS, FEWEST = 64, 16
+# The fewest intervals of a number in the look. More cost prefix sums hardly anything, but they cost counts much.
+LEAST_INTERVALS = 64
 # The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
 # this many standard deviations of the finer intervals' noise. If it has at most SINGLE levels, the second is enough.
 FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 4
@@ -358,7 +357,6 @@ def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
         return column
     if not gaussian:
         return column.cut(even_edges(column.levels, counted(strength)))
-    # Fewer intervals have less noise, but whole numbers can have most rows at one of some levels.
-    fewest = LEAST_INTERVALS if has_few(column, 2 * LEAST_INTERVALS) else FEWEST
-    count = max(min(strength, LEAST_INTERVALS), min(strength / 8.0, MOST_INTERVALS), fewest)
-    return column.cut(even_edges(column.levels, 2 ** math.ceil(math.log2(count))))
+    count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))
+    rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0)))
+    return column.cut(even_edges(column.levels, int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))))
