@@ -4,12 +4,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trigmech._validate import check_integers, is_number
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition
 from trigmech.planning.contrasted import by_levels, has_few
+from trigmech.planning.few_rows import columns_error, pairs_error
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon
+
+Array = NDArray[np.float64]
 
 # At delta = 0, fractions of epsilon for the look and for details with little noise, and for the look with much noise.
 # Noise is little or much if the number of pairs over n epsilon is below the first or above the second number.
@@ -25,6 +31,12 @@ ENOUGH_FOR_PRODUCTS = 0.006
 # change gradually. The values gave the least errors of pairs in a grid of plans for public sets of 300 to 16,000 rows.
 NOISY, QUIET = 0.03, 0.012
 MOST_LOOK, LEAST_LOOK, CLOSER, FEW_DIRECTIONS, MANY_DIRECTIONS = 0.7, 0.15, 0.03, 0.3, 0.9
+# The largest look, if noise is predicted to hide the dependence, and the step between looks. The predicted error of
+# pairs may be larger by the fraction NEARLY with a smaller look, because ranks need the dependence too: with half of it,
+# ranks of tables with strong correlations got worse by a third.
+LARGEST_LOOK, STEP, NEARLY = 0.95, 0.05, 0.04
+# In the look, a number's distribution function counts as much as this many categories.
+OF_A_NUMBER = 8
 # With a target column its own tables come first. Directions help if these tables have at least this noise.
 QUIET_TARGET = 0.003
 # The smallest fraction of the budget. With less, the noise would exceed the range of floating point.
@@ -104,7 +116,8 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     noisy = math.log(max(noise, 1e-300) / QUIET) / math.log(NOISY / QUIET)
     if noisy > 0.0:
         part = min(noisy, 1.0)
-        return Shares(look, CLOSER, (1.0 - part) * FEW_DIRECTIONS + part * MANY_DIRECTIONS, 0, (1.0 - part) * SELECTED)
+        return _with_least_look(columns, n * strength, Shares(
+            look, CLOSER, (1.0 - part) * FEW_DIRECTIONS + part * MANY_DIRECTIONS, 0, (1.0 - part) * SELECTED))
     if m < 2:
         return Shares(look, CLOSER, 0.0)
     # Products get only as much as makes their noise small relative to .5, the size of a strong dependence. They get at
@@ -115,6 +128,39 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     noise /= math.sqrt(products)
     return Shares(look, CLOSER, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
                   else 1)
+
+
+def look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
+    """Return the importance of each column (d,) in the look, up to a factor.
+
+    The error of k frequencies in total variation is about k times the noise. The error of a distribution function is
+    about that of a few frequencies. The sum of these errors is least for the cube roots of the factors; for noise in
+    L1, for their square roots. A slightly larger exponent than 1/3 reduces the largest error.
+    """
+    def worth(column: Partition) -> int:
+        levels = OF_A_NUMBER if column.levels is None else min(OF_A_NUMBER, len(column.levels))
+        return len(column.indicators) + (0 if column.value is None else levels)
+
+    return np.array([max(worth(column), 1) for column in columns]) ** (0.45 if gaussian else 0.5)
+
+
+def predicted_errors(columns: Sequence[Partition], strength: float, shares: Shares) -> tuple[float, float]:
+    """Return the predicted mean total variations of columns and of pairs, for n times the whole budget's mu.
+
+    Tables of pairs are ignored: few rows tell dependence by directions alone.
+    """
+    parts = look_parts(columns, True)
+    of_columns = columns_error(columns, parts / np.linalg.norm(parts), math.sqrt(shares.look) * strength)
+    directed = shares.products * (1.0 - shares.look - shares.closer)
+    return of_columns, pairs_error(columns, of_columns, math.sqrt(directed) * strength)
+
+
+def _with_least_look(columns: Sequence[Partition], strength: float, shares: Shares) -> Shares:
+    """Return shares with the smallest look, at least the given one, whose predicted error of pairs is nearly least."""
+    looks = [*np.arange(shares.look, LARGEST_LOOK, STEP).tolist(), LARGEST_LOOK]
+    found = [replace(shares, look=look) for look in looks]
+    errors = np.array([predicted_errors(columns, strength, each)[1] for each in found])
+    return found[int(np.argmax(errors <= (1.0 + NEARLY) * errors.min()))]
 
 
 def budget_of(charges: Sequence[Charge], whole: Budget) -> Budget:

@@ -87,7 +87,7 @@ from trigmech.planning.contrasted import (
     looks_of,
 )
 from trigmech.planning.design import Regime, Round
-from trigmech.planning.shares import Shares, planned_shares
+from trigmech.planning.shares import Shares, look_parts, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums
@@ -99,8 +99,6 @@ Integers = NDArray[np.int64]
 PROOF = "look-and-tables"
 # The fewest intervals of a number in the look. More cost prefix sums hardly anything, but they cost counts much.
 LEAST_INTERVALS = 64
-# In the look, a number's distribution function counts as much as this many categories.
-OF_A_NUMBER = 8
 # The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
 # this many standard deviations of the finer intervals' noise. If it has at most SINGLE levels, the second is enough.
 FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 4
@@ -294,7 +292,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A column with a single category cannot move. It gets the weight of two categories.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
-    parts = np.where(contrasted, 0.0, _look_parts(columns, gaussian))
+    parts = np.where(contrasted, 0.0, look_parts(columns, gaussian))
     parts = np.where(contrasted, 1.0, parts / max(regime.length(parts), 1e-300))
     weights = parts / diameters
     entries = sum(partition.size for partition in partitions)
@@ -348,20 +346,6 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
                 found.append(Measurement(Detail(j, partition, i, finer), design.closer_weight))
                 room -= len(finer) - 1
     return tuple(found)
-
-
-def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
-    """Return the importance of each column (d,) in the look, up to a factor.
-
-    The error of k frequencies in total variation is about k times the noise. The error of a distribution function is
-    about that of a few frequencies. The sum of these errors is least for the cube roots of the factors; for noise in
-    L1, for their square roots. A slightly larger exponent than 1/3 reduces the largest error.
-    """
-    def worth(column: Partition) -> int:
-        levels = OF_A_NUMBER if column.levels is None else min(OF_A_NUMBER, len(column.levels))
-        return len(column.indicators) + (0 if column.value is None else levels)
-
-    return np.array([max(worth(column), 1) for column in columns]) ** (0.45 if gaussian else 0.5)
 
 
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
