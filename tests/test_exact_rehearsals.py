@@ -10,6 +10,8 @@ import pytest
 import trigmech as tm
 from trigmech.evaluation import measures
 from trigmech.evaluation.sides import Coding
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import rehearsing
 
 SAVED = Path(__file__).parent / "data" / "releases-0.1" / "tables.tm"
@@ -63,6 +65,42 @@ def test_what_is_not_smooth_is_the_mean_distance_of_cells(monkeypatch):
     release = SimpleNamespace(columns=[], n=200)
     assert rehearsing.rehearsed_white(release, [[0.001], [0.02]]) == 0.02
     assert rehearsing.rehearsed_white(release, [[0.001], [0.002]]) == 0.005
+
+
+def column_of(mass, deviation, number=True, special=()):
+    edges = np.linspace(-1.0, 1.0, len(mass) - len(special) + 1) if number else np.empty(0)
+    partition = Partition(tuple(special), 0 if number else None, edges)
+    return ReleasedColumn(partition, np.array(mass), deviation)
+
+
+def test_tails_that_may_be_noise_are_not_rehearsed():
+    # Twice .02 may be noise: .03 below, and .01 + .02 above. Special values are no tail.
+    found = rehearsing.without_tails(column_of([0.01, 0.03, 0.1, 0.4, 0.43, 0.02, 0.01], 0.02, special=(9,)))
+    np.testing.assert_allclose(found.mass, [0.01, 0.0, *(0.99 / 0.93 * np.array([0.1, 0.4, 0.43])), 0.0, 0.0])
+    # An outer position that holds more is no tail, however little those within it hold.
+    same = column_of([0.1, 0.01, 0.01, 0.88], 0.02)
+    np.testing.assert_allclose(rehearsing.without_tails(same).mass, same.mass)
+    # Categories have no tails, and a column that is noise altogether stays as it is.
+    for column in (column_of([0.01, 0.99], 0.02, number=False, special=(0, 1)), column_of([0.5, 0.5], 1.0)):
+        assert rehearsing.without_tails(column) is column
+
+
+def test_fits_leave_open_what_rehearsals_lose_and_their_errors():
+    sizes, groups = np.array([0.3, 0.3, 0.2, 0.2]), np.array([0, 0, 1, 1])
+    true = np.array([0.0, 0.0, 0.1, -0.1])
+    # One column's functions are off by .03 and 0; of the products a half is kept.
+    fits = np.array([[0.03, 0.0, 0.05, -0.05]] * 2)
+    found = rehearsing.left_open(np.array([[true, *fits]]), sizes, groups)
+    np.testing.assert_allclose(found[:2] ** 2, [0.03**2 * 0.75, 0.03**2 * 0.25])
+    np.testing.assert_allclose(found[2:] ** 2, [0.05**2 + 0.25 * 0.04] * 2)
+    # A release that tells nothing leaves the whole size open, a fit without errors nothing; errors of more than the
+    # size say no more than it, and relations that grow are not lost.
+    for kept, expected in ((0.0, 0.1**2 + 0.2**2), (1.0, 0.0), (1.5, 0.05**2), (-9.0, 0.2**2 + 0.2**2)):
+        again = np.array([[true, *[np.r_[0.0, 0.0, kept * true[2:]]] * 2]])
+        np.testing.assert_allclose(rehearsing.left_open(again, sizes, groups) ** 2, [0.0, 0.0, expected, expected],
+                                   atol=1e-15)
+    nothing = rehearsing.left_open(np.zeros((1, 3, 4)), sizes, groups)
+    np.testing.assert_allclose(nothing, [0.0, 0.0, 0.2, 0.2])
 
 
 # Measures of two tables
