@@ -85,24 +85,6 @@ def test_tails_that_may_be_noise_are_not_rehearsed():
         assert rehearsing.without_tails(column) is column
 
 
-def test_fits_leave_open_what_rehearsals_lose_and_their_errors():
-    sizes, groups = np.array([0.3, 0.3, 0.2, 0.2]), np.array([0, 0, 1, 1])
-    true = np.array([0.0, 0.0, 0.1, -0.1])
-    # One column's functions are off by .03 and 0; of the products a half is kept.
-    fits = np.array([[0.03, 0.0, 0.05, -0.05]] * 2)
-    found = rehearsing.left_open(np.array([[true, *fits]]), sizes, groups)
-    np.testing.assert_allclose(found[:2] ** 2, [0.03**2 * 0.75, 0.03**2 * 0.25])
-    np.testing.assert_allclose(found[2:] ** 2, [0.05**2 + 0.25 * 0.04] * 2)
-    # A release that tells nothing leaves the whole size open, a fit without errors nothing; errors of more than the
-    # size say no more than it, and relations that grow are not lost.
-    for kept, expected in ((0.0, 0.1**2 + 0.2**2), (1.0, 0.0), (1.5, 0.05**2), (-9.0, 0.2**2 + 0.2**2)):
-        again = np.array([[true, *[np.r_[0.0, 0.0, kept * true[2:]]] * 2]])
-        np.testing.assert_allclose(rehearsing.left_open(again, sizes, groups) ** 2, [0.0, 0.0, expected, expected],
-                                   atol=1e-15)
-    nothing = rehearsing.left_open(np.zeros((1, 3, 4)), sizes, groups)
-    np.testing.assert_allclose(nothing, [0.0, 0.0, 0.2, 0.2])
-
-
 # Measures of two tables
 
 

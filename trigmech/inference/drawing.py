@@ -80,7 +80,7 @@ def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, 
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release)
     points = rows_looked_at(release, points, rng)
-    posterior = Posterior(release, points, rehearsed_white(release, rehearsed), rehearsed)
+    posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
     drawn = posterior.drawn(count, rng, population)
     fits = _Fits(release, constrained, posterior, drawn)
     half = int(np.clip(release.n // 2, FEWEST, MOST))
@@ -105,7 +105,7 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
     schema = design.schema_given
     release = ConstrainedRows(schema, release.columns, release.closer).of(release.described(schema))
     points = rows_looked_at(release, points, rng)
-    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, rehearsed), rehearsed), rehearsed)
+    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, rehearsed)), rehearsed)
 
 
 class _Fits:

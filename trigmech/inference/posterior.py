@@ -4,8 +4,8 @@ The fitted rows have the means q of the measured functions Q (m, K); the release
 their noise is known. Frequencies count by smooth sums of them (:mod:`trigmech.inference.projection`). The private table
 is thought of as the fitted rows with weights 1/m + x, where x is normal before the release is looked at: white, as if
 the fit were a sample of ``1 / white`` rows, and along smooth functions of single columns and pairs with the standard
-deviation that rehearsals show, of which `SMOOTH`, that of correlations in tables of people, is the part that fits lose.
-Given y, x is normal with known mean and covariance, by a sparse least-squares problem.
+deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is normal with known mean and
+covariance, by a sparse least-squares problem.
 
 Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
 the covariance is that of regressing a statistic's influence function on the measured functions.
@@ -22,7 +22,6 @@ from scipy.sparse import block_diag, csr_matrix, hstack, identity
 
 from trigmech.functions.partition import all_codes
 from trigmech.inference.projection import Projection, projections
-from trigmech.inference.rehearsing import left_open
 from trigmech.inference.smooth import BINS, MOST_PRODUCTS, SmoothFunctions, parts
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
@@ -64,8 +63,6 @@ class Posterior:
         Rows that were fitted to it.
     white : float
         The variance of a function of mean square 1, before the release is looked at, if it is not smooth.
-    rehearsed : ndarray (r, 3, rows, D), optional
-        Rehearsals (:mod:`trigmech.inference.rehearsing`). Without them, all smooth functions have `SMOOTH`.
 
     Notes
     -----
@@ -76,7 +73,6 @@ class Posterior:
     release: Release
     points: Array
     white: float
-    rehearsed: Array | None = None
 
     @property
     def m(self) -> int:
@@ -86,10 +82,7 @@ class Posterior:
     @cached_property
     def codes(self) -> NDArray[np.int32]:
         """The rows' positions (m, d)."""
-        return self._codes_of(self.points)
-
-    def _codes_of(self, points: Array) -> NDArray[np.int32]:
-        return all_codes([column.partition for column in self.release.columns], points)
+        return all_codes([column.partition for column in self.release.columns], self.points)
 
     @cached_property
     def smooth(self) -> SmoothFunctions:
@@ -137,12 +130,7 @@ class Posterior:
     @cached_property
     def _wide(self) -> Array:
         """The deviations (s,) of the smooth functions' means, before the release is looked at."""
-        sizes = SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1])])
-        if self.rehearsed is None or not self.rehearsed.size:
-            return sizes
-        found = np.array([[self.smooth.means(self._codes_of(points)) for points in each] for each in self.rehearsed])
-        sizes[: self.smooth.size] = left_open(found, sizes[: self.smooth.size], self.smooth.groups)
-        return sizes
+        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1])])
 
     @cached_property
     def _centre(self) -> Array:

@@ -114,35 +114,3 @@ def _distance(release: Release, codes: Sequence[NDArray[np.int32]]) -> float:
                 found.append(float((np.square(first - other)[there] / middle[there]).sum())
                              / max(int(there.sum()) - 1, 1))
     return float(np.mean(found)) if found else 0.0
-
-
-def left_open(means: Array, sizes: Array, groups: NDArray[np.int64]) -> Array:
-    """Return the deviations (s,) of smooth functions' means in the table from those in a fit, as rehearsals show them.
-
-    Parameters
-    ----------
-    means : ndarray (r, 3, s)
-        Of each rehearsal's table, and of both fits.
-    sizes : ndarray (s,)
-        The deviations of the means in tables of people.
-    groups : ndarray (s,)
-        0 for functions of one column; products have other numbers, the same where fits lose as much of them.
-
-    Notes
-    -----
-    A fit keeps a part c of a relation and adds an error e, so it misses (1 - c) of the relation and e. Both are found
-    by rehearsal: c by regression of the fits' means on the tables', e in the rehearsal where it is larger. A release
-    that tells little has small errors in rehearsals of weak relations, but c is small then.
-    """
-    true, fits = means[:, :1], means[:, 1:]
-    error = np.minimum(np.square(fits - true).mean(axis=1).max(axis=0), np.square(sizes))
-    left = np.empty_like(error)
-    for group in np.unique(groups):
-        own = groups == group
-        relative = float((error[own] / np.square(sizes[own])).mean())
-        scaled = true[..., own] / sizes[own]
-        total = 2.0 * float(np.square(scaled).sum())
-        kept = float((scaled * fits[..., own] / sizes[own]).sum()) / total if total > 0.0 else 0.0
-        lost = 0.0 if group == 0 else (1.0 - min(max(kept, 0.0), 1.0)) ** 2
-        left[own] = 0.5 * (error[own] + relative * np.square(sizes[own])) + lost * np.square(sizes[own])
-    return np.sqrt(left)

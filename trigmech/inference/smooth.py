@@ -72,13 +72,6 @@ class SmoothFunctions:
         return np.concatenate([*(np.ones(len(own)) for own in self.powers), np.array(products)])
 
     @property
-    def groups(self) -> Integers:
-        """0 for each function (size,) of one column, 1 for a product of functions of numbers, 2 for other products."""
-        number = np.array([values.shape[1] > plain for values, plain in zip(self.features, self.plain, strict=True)])
-        products = 2 - (number[self.factors[:, 0]] & number[self.factors[:, 1]]).astype(np.int64)
-        return np.concatenate([np.zeros(self.size - len(products), dtype=np.int64), products])
-
-    @property
     def size(self) -> int:
         """How many functions there are."""
         return sum(values.shape[1] for values in self.features) + len(self.factors)
@@ -91,17 +84,6 @@ class SmoothFunctions:
         own = [values[codes[:, j]] for j, values in enumerate(self.features)]
         return np.column_stack([*own, self._products(np.column_stack(own), kept)])
 
-    def means(self, codes: Codes) -> Array:
-        """Return the means (size,) of `evaluate`, whose products are never held for all rows."""
-        own = np.column_stack([values[codes[:, j]] for j, values in enumerate(self.features)])
-        a, b, i, j = self.factors.T
-        return np.concatenate([own.mean(axis=0), (own.T @ own / len(own))[self._starts[a] + i, self._starts[b] + j]])
-
-    @property
-    def _starts(self) -> Integers:
-        """Which of all functions of one column is the first of each column."""
-        return np.cumsum([0, *(values.shape[1] for values in self.features)])
-
     def without_ranks(self, codes: Codes) -> Array:
         """Return the values (m, q) of all functions but polynomials of ranks, whose means far tails can dominate."""
         own = [values[codes[:, j]] for j, values in enumerate(self.features)]
@@ -110,8 +92,9 @@ class SmoothFunctions:
 
     def _products(self, own: Array, kept: NDArray[np.bool_] | None = None) -> Array:
         """Return the products of the columns' functions (m, q), which are in the order of the columns."""
+        starts = np.cumsum([0, *(values.shape[1] for values in self.features)])
         a, b, i, j = (self.factors if kept is None else self.factors[kept]).T
-        return np.asarray(own[:, self._starts[a] + i] * own[:, self._starts[b] + j])
+        return np.asarray(own[:, starts[a] + i] * own[:, starts[b] + j])
 
 
 def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int, int]:
