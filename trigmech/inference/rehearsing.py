@@ -47,9 +47,9 @@ def rehearsals(release: Release, points: Array, design: Design, rng: np.random.G
     if copula is not None:
         copula.arrange(rows, rng)
     constrained.repair(rows, rng)
-    inside = _inside(release.columns, columns, points)
-    others = points[rng.choice(inside, count, replace=len(inside) < count)]
-    tables = [constrained.placed(rows, release.domain.d, rng), others]
+    # Rows come again as evenly as possible, because rows drawn with replacement would vary more than a table's.
+    others = np.resize(rng.permutation(_inside(release.columns, columns, points)), count)
+    tables = [constrained.placed(rows, release.domain.d, rng), points[others]]
     seeds = [int(seed) for seed in rng.integers(2**63, size=len(tables))]
 
     def one(start: int, stop: int) -> Array:
