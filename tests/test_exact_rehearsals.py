@@ -10,6 +10,8 @@ import pytest
 import trigmech as tm
 from trigmech.evaluation import measures
 from trigmech.evaluation.sides import Coding
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import rehearsing
 
 SAVED = Path(__file__).parent / "data" / "releases-0.1" / "tables.tm"
@@ -43,8 +45,14 @@ def test_two_public_tables_are_rehearsed_with_noise_and_with_its_opposite(monkey
     assert len(np.unique(smooth, axis=0)) == 1
     known = {tuple(row) for row in points.tolist()}
     assert {tuple(row) for row in found[1, 0].tolist()} <= known
+    trimmed = [rehearsing.without_tails(column) for column in made.release.columns]
+    inside = rehearsing._inside(made.release.columns, trimmed, points)
+    _, often = np.unique(found[1, 0], axis=0, return_counts=True)
     if len(known) == len(points):
-        assert len({tuple(row) for row in found[1, 0].tolist()}) == 25
+        # They have no tails, and come again as evenly as possible.
+        assert {tuple(row) for row in found[1, 0].tolist()} <= {tuple(row) for row in points[inside].tolist()}
+        assert len(often) == min(25, len(inside))
+        assert often.max() - often.min() <= 1
 
 
 def test_what_is_not_smooth_is_the_mean_distance_of_cells(monkeypatch):
@@ -63,6 +71,24 @@ def test_what_is_not_smooth_is_the_mean_distance_of_cells(monkeypatch):
     release = SimpleNamespace(columns=[], n=200)
     assert rehearsing.rehearsed_white(release, [[0.001], [0.02]]) == 0.02
     assert rehearsing.rehearsed_white(release, [[0.001], [0.002]]) == 0.005
+
+
+def column_of(mass, deviation, number=True, special=()):
+    edges = np.linspace(-1.0, 1.0, len(mass) - len(special) + 1) if number else np.empty(0)
+    partition = Partition(tuple(special), 0 if number else None, edges)
+    return ReleasedColumn(partition, np.array(mass), deviation)
+
+
+def test_tails_that_may_be_noise_are_not_rehearsed():
+    # Twice .02 may be noise: .03 below, and .01 + .02 above. Special values are no tail.
+    found = rehearsing.without_tails(column_of([0.01, 0.03, 0.1, 0.4, 0.43, 0.02, 0.01], 0.02, special=(9,)))
+    np.testing.assert_allclose(found.mass, [0.01, 0.0, *(0.99 / 0.93 * np.array([0.1, 0.4, 0.43])), 0.0, 0.0])
+    # An outer position that holds more is no tail, however little those within it hold.
+    same = column_of([0.1, 0.01, 0.01, 0.88], 0.02)
+    np.testing.assert_allclose(rehearsing.without_tails(same).mass, same.mass)
+    # Categories have no tails, and a column that is noise altogether stays as it is.
+    for column in (column_of([0.01, 0.99], 0.02, number=False, special=(0, 1)), column_of([0.5, 0.5], 1.0)):
+        assert rehearsing.without_tails(column) is column
 
 
 # Measures of two tables

@@ -106,6 +106,23 @@ def test_what_tables_leave_open_and_the_bias_of_fits_are_held_too():
     assert covered(true, found, 0.4) < 0.9
 
 
+def test_what_is_left_open_is_not_counted_again_as_a_bias():
+    """Injected rehearsals without bias: the table and both fits are independent draws of what is left open."""
+    rng, n, white, half, per_row = np.random.default_rng(11), 400, 0.02, 30, 9.0
+    count, made = 4_000, imputations(True, n=n, half=half, white=white, m=20)
+    halves = np.sqrt(per_row / half) * rng.normal(size=(20, 2, count))
+    again = np.sqrt(0.5 * white * per_row) * rng.normal(size=(2, 3, count))
+    whole, without = halves.mean(axis=1), made.combined(halves.mean(axis=1), halves)
+    found = made.combined(whole, halves, again=again)
+    more = float(np.mean(found.deviation**2) / np.mean(without.deviation**2))
+    # Squares of two draws, less their mean: what is above 0 has a mean of about .37 of it, which is .22 of the whole.
+    assert 1.05 < more < 1.35
+    k = np.arange(3)
+    covariance = made._covariance(whole[:, k], halves[:, :, k], again[:, :, k])
+    assert (np.linalg.eigvalsh(covariance - made._covariance(whole[:, k], halves[:, :, k], np.zeros((0,)))) > -1e-12
+            ).all()
+
+
 def weighted_rows(delta):
     rows = np.random.default_rng(1).random((500, 2))
     rows[:, 1] = 0.5 * rows[:, 0] + 0.5 * rows[:, 1]

@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 KIND = "trigmech imputations"
 # Numbers that vary by less, relative to their size or to each other, do not vary but for rounding.
 SAME = 1e-9
+# The part of the undetermined variance that a bias of rehearsals contains, though it is none; see `combined`.
+RANDOM = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,12 +220,10 @@ class Imputations:
         between = np.atleast_2d(np.cov(whole.T))
         apart = halves[:, 0] - halves[:, 1]
         open_ = 0.25 * apart.T @ apart / len(apart)
-        size, along = np.linalg.eigh(between - open_)
-        covariance = (between / len(whole) + (along * np.maximum(size, 0.0)) @ along.T
-                      + self.rows * open_ * self._untold)
+        covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
         if again.size:
             off = bias(again)
-            covariance += off.T @ off / len(off)
+            covariance += _positive(off.T @ off / len(off) - RANDOM * self.rows * open_ * self.white)
         return np.asarray(covariance)
 
     def _found(self, statistic: Callable[[Any], ArrayLike]) -> tuple[Array, Array, Array]:
@@ -249,7 +249,10 @@ class Imputations:
         Notes
         -----
         The mean of both fits of a rehearsal's table, minus the value of the table, is a bias of fits. It is not known
-        well enough to be subtracted, so the mean of its squares over the rehearsals is added to the variance.
+        well enough to be subtracted, so the mean of its squares over the rehearsals is added to the variance. In what
+        the measured functions leave open, the table and both fits vary independently of each other, each by v: `white`
+        is the mean square of a difference of two of them, 2 v, and that of the bias has v + v / 2 without any bias.
+        These three quarters of N R white are taken off, because the variance has N R white already.
         The variance of the mean over m tables is B / m + max(B - R, 0) + N R white, and N R / n more for a population.
         B is the variance over the tables. R, a quarter of the mean square of the difference between a table's halves,
         is the part of it that the measured functions leave open: its rows N are as good as a sample there.
@@ -264,12 +267,18 @@ class Imputations:
         variance = between / m + np.maximum(between - open_, 0.0) + untold
         again = np.asarray(again, dtype=np.float64)
         if again.size:
-            variance += squared(bias(again))
+            variance += np.maximum(squared(bias(again)) - RANDOM * self.rows * open_ * self.white, 0.0)
         deviation = np.sqrt(variance)
         half = deviation * within(m - 1, level)
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)
+
+
+def _positive(symmetric: Array) -> Array:
+    """Return the nearest symmetric matrix (k, k) without negative eigenvalues."""
+    size, along = np.linalg.eigh(symmetric)
+    return np.asarray((along * np.maximum(size, 0.0)) @ along.T)
 
 
 def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],

@@ -6,12 +6,14 @@ that are not smooth, the distance of both fits from the table shows how much the
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._parallel import in_order
 from trigmech.functions.partition import all_codes
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
@@ -23,12 +25,15 @@ Array = NDArray[np.float64]
 
 # Rows of a rehearsal at most.
 MOST = 4_096
+# Tails that hold less than so many deviations of the noise in one frequency may be empty.
+NOISY = 2.0
 
 
 def rehearsals(release: Release, points: Array, design: Design, rng: np.random.Generator) -> Array:
     """Return two public tables, each with its fits to two releases with opposite noise (2, 3, rows, D).
 
-    One table is smooth: columns that depend on each other by the release's copula alone. The other one is the fit.
+    One table is smooth: columns that depend on each other by the release's copula alone. The other one is the fit. Both
+    have no rows in tails that may be noise.
 
     Privacy: post-processing. Cost: four releases and fits of at most 4,096 rows, on all threads.
     """
@@ -36,12 +41,15 @@ def rehearsals(release: Release, points: Array, design: Design, rng: np.random.G
     constrained = ConstrainedRows(design.schema_given, release.columns, release.closer)
     release = constrained.of(release)
     count = min(len(points), MOST)
-    rows = independent_rows([column.mass for column in release.columns], count, rng)
-    copula = copula_of(release)
+    columns = tuple(without_tails(column) for column in release.columns)
+    rows = independent_rows([column.mass for column in columns], count, rng)
+    copula = copula_of(replace(release, columns=columns))
     if copula is not None:
         copula.arrange(rows, rng)
     constrained.repair(rows, rng)
-    tables = [constrained.placed(rows, release.domain.d, rng), points[rng.choice(len(points), count, replace=False)]]
+    # Rows come again as evenly as possible, because rows drawn with replacement would vary more than a table's.
+    others = np.resize(rng.permutation(_inside(release.columns, columns, points)), count)
+    tables = [constrained.placed(rows, release.domain.d, rng), points[others]]
     seeds = [int(seed) for seed in rng.integers(2**63, size=len(tables))]
 
     def one(start: int, stop: int) -> Array:
@@ -50,6 +58,32 @@ def rehearsals(release: Release, points: Array, design: Design, rng: np.random.G
 
     fitted = list(in_order(one, 2 * len(tables), 1))
     return np.array([[table, *fitted[2 * k : 2 * k + 2]] for k, table in enumerate(tables)])
+
+
+def without_tails(column: ReleasedColumn) -> ReleasedColumn:
+    """Return a released column without the outer positions of its numbers that together hold less than noise may.
+
+    Fits spread what noise leaves in empty tails, which widens columns and weakens relations. A rehearsal of a table
+    that has such tails already hardly shows this.
+    """
+    k = len(column.partition.indicators)
+    inside, most = column.mass[k:], NOISY * column.deviation
+    if column.partition.value is None:
+        return column
+    below = np.cumsum(inside)
+    kept = np.where((below > most) & (below[-1] - below + inside > most), inside, 0.0)
+    if not kept.any():
+        return column
+    return replace(column, mass=np.concatenate([column.mass[:k], kept * (inside.sum() / kept.sum())]))
+
+
+def _inside(columns: Sequence[ReleasedColumn], trimmed: Sequence[ReleasedColumn], points: Array) -> NDArray[np.int64]:
+    """Return which points have no number in a tail that was left out; all, if each has one."""
+    codes = all_codes([column.partition for column in columns], points)
+    outside = np.column_stack([((one.mass > 0.0) & (other.mass == 0.0))[own]
+                               for one, other, own in zip(columns, trimmed, codes.T, strict=True)])
+    inside = np.flatnonzero(~outside.any(axis=1))
+    return inside if len(inside) else np.arange(len(points))
 
 
 def rehearsed_white(release: Release, rehearsed: Array) -> float:
