@@ -18,8 +18,9 @@ from trigmech.evaluation.plausible import plausible_column
 from trigmech.evaluation.sides import Coding, Side, unit_of
 from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
+from trigmech.reconstruction.pairs import Pair
 from trigmech.reconstruction.sparse import estimated
-from trigmech.reconstruction.tables import Pair, Targets, copula_of, independent
+from trigmech.reconstruction.tables import Targets, copula_of, independent
 
 DRAWS, SEED = 12, 2014
 # How strong a dependence usually is of which a release shows nothing: a correlation, and the total variation of a table

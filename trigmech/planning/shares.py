@@ -32,8 +32,8 @@ ENOUGH_FOR_PRODUCTS = 0.006
 NOISY, QUIET = 0.03, 0.012
 MOST_LOOK, LEAST_LOOK, CLOSER, FEW_DIRECTIONS, MANY_DIRECTIONS = 0.7, 0.15, 0.03, 0.3, 0.9
 # The largest look, if noise is predicted to hide the dependence, and the step between looks. The predicted error of
-# pairs may be larger by the fraction NEARLY with a smaller look, because ranks need the dependence too: with half of it,
-# ranks of tables with strong correlations got worse by a third.
+# pairs may be larger by the fraction NEARLY with a smaller look, because ranks need the dependence too: with half of
+# NEARLY, ranks of tables with strong correlations got worse by a third.
 LARGEST_LOOK, STEP, NEARLY = 0.95, 0.05, 0.04
 # In the look, a number's distribution function counts as much as this many categories.
 OF_A_NUMBER = 8
