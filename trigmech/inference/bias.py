@@ -1,9 +1,8 @@
 """The bias of fits, from the values of a statistic of rehearsals (:mod:`trigmech.inference.rehearsing`)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from trigmech._arrays import Array
 
 
 def bias(values: Array) -> Array:

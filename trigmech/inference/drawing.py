@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
+from trigmech._arrays import Array, Codes
 from trigmech._parallel import in_order
 from trigmech._validate import check_integers
 from trigmech.distribution import systematic
@@ -31,9 +32,6 @@ from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.rows import RowObjective, independent_rows
 from trigmech.reconstruction.tables import LEAST, Targets
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
 
 # Rows of a half: at least and at most.
 FEWEST, MOST = 512, 4_096

@@ -4,13 +4,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from trigmech._arrays import Array
 from trigmech._html import html_table
 from trigmech._validate import finite
 from trigmech.errors import InputError, shown
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError, shown
 from trigmech.inference.bias import bias, squared
 from trigmech.inference.estimate import Estimate, within
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
-
-Array = NDArray[np.float64]
 
 # The name of the format of files.
 KIND = "trigmech imputations"

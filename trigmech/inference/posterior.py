@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import block_diag, csr_matrix, hstack, identity
 
+from trigmech._arrays import Array
 from trigmech.functions.partition import all_codes
 from trigmech.inference.projection import Projection, projections
 from trigmech.inference.smooth import BINS, MOST_PRODUCTS, SmoothFunctions, parts
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
-
-Array = NDArray[np.float64]
 
 # The standard deviation of a smooth function's mean, before the release is looked at. The functions have mean square 1,
 # so for products it is the size of a correlation.

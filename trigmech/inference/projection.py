@@ -11,18 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, kron
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Query
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Powers of a number and of its normal scores: of single columns, of tables, of details.
 ALONE, JOINT, WITHIN = (4, 12), (2, 4), (3, 0)

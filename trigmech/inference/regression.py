@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from trigmech._arrays import Array
 from trigmech._optional import need
 from trigmech._validate import check_choice
 from trigmech.errors import InputError, shown
@@ -18,7 +18,6 @@ from trigmech.inference.sql import LARGE, why_untold
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import like
 
-Array = NDArray[np.float64]
 Family = Literal["gaussian", "binomial", "poisson"]
 
 # Columns of a model's matrix, and steps of its fit.

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._parallel import in_order
 from trigmech.functions.partition import all_codes
 from trigmech.functions.released_column import ReleasedColumn
@@ -20,8 +21,6 @@ from trigmech.mechanisms.rehearsal import rehearsed
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.rows import independent_rows
 from trigmech.reconstruction.tables import cells_of_columns, copula_of
-
-Array = NDArray[np.float64]
 
 # Rows of a rehearsal at most.
 MOST = 4_096

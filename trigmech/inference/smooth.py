@@ -8,12 +8,9 @@ import numpy as np
 from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Integers = NDArray[np.int64]
 
 # Powers of a number, polynomials of its ranks, and categories, of which there is a function; fewer of them are
 # multiplied with other columns'.

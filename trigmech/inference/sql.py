@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._optional import need
 from trigmech.errors import InputError, shown
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.sql_question import ENDS, MARK, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import like
-
-Array = NDArray[np.float64]
 
 MOST_GROUPS = 10_000
 CLOSED: dict[str, str | bool | int | float | list[str]] = {

@@ -5,17 +5,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from trigmech._arrays import Array
 from trigmech._validate import numbers
 from trigmech.errors import InputError, shown
 from trigmech.inference.bias import bias, squared
 from trigmech.inference.estimate import Estimate
 from trigmech.inference.posterior import Posterior, Variances
 from trigmech.schema.schema import Schema
-
-Array = NDArray[np.float64]
 
 # Weights below 0 may make a mean square negative: it is at least this part of that of the rows as they are.
 LEAST_PART = 0.3

@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.functions.features import Features
 from trigmech.functions.sensitivity import pair_l1_diameter, pair_l2_diameter
 from trigmech.planning.design import Regime, Round, round_of
 from trigmech.planning.error_model import Selection
 from trigmech.privacy.budget import Law
 from trigmech.queries.functions import Functions, roundings
-
-Array = NDArray[np.float64]
 
 # A function without importance still gets a small weight, because its mean is divided by the weight.
 LEAST_IMPORTANCE = 1e-9

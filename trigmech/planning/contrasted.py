@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.privacy.budget import deviation_of
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # The fewest intervals of a number that is measured by counts. A number with at most so many levels has few positions.
 LEAST_COUNTED = 16

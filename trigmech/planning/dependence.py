@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.contrasts import contrasts
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.planning.contrasted import most_cells
@@ -16,8 +16,6 @@ from trigmech.queries.directions import SCORE_BITS as DIRECTION_BITS
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_square
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 
 # A column gets about FINENESS / sqrt(2 s) cells of equal mass, for noise of deviation s, and at most MOST_CELLS.

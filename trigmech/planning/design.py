@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._html import html_table
 from trigmech.errors import BudgetError
 from trigmech.functions.features import Features
@@ -17,8 +17,6 @@ from trigmech.privacy.budget import Budget, Charge, Law, Norm
 from trigmech.privacy.noise import lattice_step
 from trigmech.queries.base import Measurement
 from trigmech.queries.functions import Functions
-
-Array = NDArray[np.float64]
 
 # Scales are raised by this factor, so that the sum of all costs stays within the budget despite rounding.
 UPWARD = 1.0 + 1e-12

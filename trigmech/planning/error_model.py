@@ -17,6 +17,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -26,8 +27,6 @@ from trigmech.queries.functions import PROFILE_DEGREE
 from trigmech.workload import Family, GaussianKernels, members_of
 from trigmech.workload.coefficients import summed_importance
 from trigmech.workload.family import distinct, is_symmetric
-
-Array = NDArray[np.float64]
 
 MOST_DEGREE, MOST_PAIR_DEGREE = 64, 32
 # Smaller variances are raised to this value, so that they can be divisors.

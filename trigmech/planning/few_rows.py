@@ -21,12 +21,10 @@ All constants were set on the ten tables of the experiment `small` (178 to 3,918
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
 from trigmech.functions.prefix_sums import diameter
-
-Array = NDArray[np.float64]
 
 OF_COSINES, DECAY, OF_CATEGORIES, VARIATION = 0.73, 2.4, 2.5, 0.32
 BOTH, OF_NUMBERS, OF_OTHERS = 2.2, 0.22, 0.1

@@ -34,8 +34,8 @@ Musco, Musco, Rosenblatt and Singh 2025 (d = 1, k = 1); Ding, He and Zhu 2026.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.errors import InputError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -44,8 +44,6 @@ from trigmech.functions.sensitivity import pair_l2_diameter
 from trigmech.planning.design import MomentDesign, Regime, Round, round_of
 from trigmech.privacy.budget import Budget
 from trigmech.queries.functions import Functions, rounding
-
-Array = NDArray[np.float64]
 
 # The search for the sensitivity takes too long beyond some tens of degrees.
 SEARCHED = 64

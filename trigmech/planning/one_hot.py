@@ -37,6 +37,7 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -48,8 +49,6 @@ from trigmech.privacy.budget import Budget
 from trigmech.queries.functions import Functions, rounding
 from trigmech.workload import Family
 from trigmech.workload.family import distinct
-
-Array = NDArray[np.float64]
 
 SINGLE_FRACTION = 0.5
 # A table is measured if the noise in each entry is below this factor times 1 / the number of entries. Products of

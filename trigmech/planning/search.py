@@ -19,8 +19,8 @@ from itertools import combinations
 from operator import attrgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -32,8 +32,6 @@ from trigmech.planning.error_model import MOST_DEGREE, MOST_PAIR_DEGREE, ErrorMo
 from trigmech.privacy.budget import Budget
 from trigmech.workload import Family, members_of
 from trigmech.workload.family import is_symmetric
-
-Array = NDArray[np.float64]
 
 MAX_FUNCTIONS = 4_096
 DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -27,8 +27,8 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.dependence import cells_of
 from trigmech.planning.tables import (
@@ -41,9 +41,6 @@ from trigmech.planning.tables import (
 )
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # The root mean square of the dependence of three columns in real tables, relative to that of their weaker pairs; and
 # relative to the two pairs of a target column.

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import check_integers, is_number
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition
@@ -14,8 +14,6 @@ from trigmech.planning.contrasted import by_levels, has_few
 from trigmech.planning.few_rows import columns_error, pairs_error
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon
-
-Array = NDArray[np.float64]
 
 # At delta = 0, fractions of epsilon for the look and for details with little noise, and for the look with much noise.
 # Noise is little or much if the number of pairs over n epsilon is below the first or above the second number.

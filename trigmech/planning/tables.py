@@ -66,8 +66,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Integers
 from trigmech._html import html_table
 from trigmech.domain import Domain
 from trigmech.functions.partition import Partition, columns_of, even_edges
@@ -92,9 +92,6 @@ from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums
 from trigmech.queries.signs import Signs
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
 # The fewest intervals of a number in the look. More cost prefix sums hardly anything, but they cost counts much.

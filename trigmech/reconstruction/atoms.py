@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.one_way import Detail
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import number_at, place_of
-
-Array = NDArray[np.float64]
 
 # An atom has at least this many times the larger density of the two intervals beside it.
 ATOM = 4.0

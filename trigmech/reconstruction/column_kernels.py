@@ -9,7 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech.reconstruction.row_arrays import Floats, Integers, Objective, Residuals
+from trigmech._arrays import Integers
+from trigmech.reconstruction.row_arrays import Floats, Objective, Residuals
 
 
 class Tables(NamedTuple):

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression
 
+from trigmech._arrays import Array, Integers
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import SLACK, ReleasedColumn
@@ -17,9 +17,6 @@ from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.densities import density_of_signs, smooth_density
 from trigmech.reconstruction.tails import with_tails
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # A position of several measured intervals holds at most about this fraction of the rows.
 LARGEST_PLACE = 1.0 / 128.0

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
@@ -13,8 +13,6 @@ from trigmech.queries.base import Measurement, Query, parents
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import looked_closer, nearest_probabilities, released_column
-
-Array = NDArray[np.float64]
 
 # Intervals of a number that was not measured.
 EVEN = 64

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
@@ -21,7 +22,6 @@ from trigmech.reconstruction.tables import Targets, descended
 from trigmech.schema.constraints import stated
 from trigmech.schema.schema import Schema
 
-Array = NDArray[np.float64]
 Given = Mapping[str, Any]
 Shares = Mapping[str, Mapping[Any, float]]
 

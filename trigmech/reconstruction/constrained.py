@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, all_codes, columns_of
@@ -27,10 +28,6 @@ from trigmech.schema.constraints import Constraint
 from trigmech.schema.encoding import decode, decoded_number, number_at, place_of, rounded_within
 from trigmech.schema.satisfiability import combination, connected, representatives
 from trigmech.schema.schema import Schema
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Integers = NDArray[np.int64]
 
 # Columns that are compared with each other are cut at a grid of released edges. The grid is the finest of these for
 # which all constraints together have at most MOST_LOOKED_AT combinations of values.

@@ -22,14 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from trigmech._arrays import Array, Codes
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS, Directions
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.dependence import shrunk_directions
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
 
 # Terms of Mehler's series; the largest correlation, at which the omitted terms are negligible; and the number of
 # correlations, between it and its negative, with which a product's mean is compared.

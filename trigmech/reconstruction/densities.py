@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from scipy.fft import idct
 from scipy.special import betainc, ndtr
 
+from trigmech._arrays import Array
 from trigmech.functions import prefix_sums
 from trigmech.functions.contrasts import contrasts
-
-Array = NDArray[np.float64]
 
 # The most intervals of a base; and the number of cosines, for the even base and for the others.
 COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 16

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from trigmech._arrays import Array
 
 # The most rounds that fill in the diagonal, and the change at which they end.
 ROUNDS, SETTLED = 20, 0.05

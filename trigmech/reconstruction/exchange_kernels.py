@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row, Sets
+from trigmech._arrays import Integers
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, Sets
 from trigmech.reconstruction.row_kernels import read
 
 

@@ -15,13 +15,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import check_choice, check_integers, finite, numbers
 from trigmech.errors import InfeasibleError, InputError, SolverTimeoutError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.grid import Grid, round_to_levels
 from trigmech.reconstruction.linear_program import Clock, RestrictedProgram
 
-Array = NDArray[np.float64]
 Method = Literal["auto", "columns", "whole"]
 
 WHOLE_LIMIT = 50_000_000

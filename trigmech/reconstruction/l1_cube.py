@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trigmech._arrays import Array
 from trigmech._parallel import for_each
 from trigmech._validate import numbers
 from trigmech.errors import InputError
@@ -22,8 +23,6 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.coordinate_ascent import coordinate_ascent
 from trigmech.reconstruction.l1 import ALLOWED_GAP, EXACT, SMALL, Problem, solve_by_columns
 from trigmech.reconstruction.linear_program import Clock
-
-Array = NDArray[np.float64]
 
 # The number of starts of the ascents: known points with the highest prices, and random points.
 KNOWN_STARTS, FRESH_STARTS = 64, 64

@@ -4,11 +4,9 @@ import time
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.errors import InfeasibleError, InputError, NumericalError, UnboundedError
-
-Array = NDArray[np.float64]
 
 
 class Clock:

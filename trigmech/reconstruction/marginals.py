@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import check_integers, numbers
 from trigmech.errors import InputError
-
-Array = NDArray[np.float64]
 
 NODES = 512
 _ITERATIONS = 200

@@ -19,8 +19,8 @@ from itertools import combinations, pairwise
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech._parallel import in_order
 from trigmech.distribution import Distribution
 from trigmech.measurement.released import Release
@@ -30,9 +30,6 @@ from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.tables import LEAST, copula_of, ridges_of
 from trigmech.schema.schema import Schema
 
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Integers = NDArray[np.int64]
 T = TypeVar("T")
 
 # Rows of a block, at most but for those of a fit with more; a block has whole copies of the fitted rows.

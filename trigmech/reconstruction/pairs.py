@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
@@ -14,8 +15,6 @@ from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.row_effects import by_row_effects
 from trigmech.reconstruction.sparse import TableEstimate, beside_finer, estimate_of
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

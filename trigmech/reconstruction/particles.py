@@ -6,12 +6,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import numbers
 from trigmech.distribution import systematic
 from trigmech.errors import InputError, shown
 from trigmech.functions.features import FunctionSet
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

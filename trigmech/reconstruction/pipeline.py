@@ -4,9 +4,9 @@ import time
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from trigmech._arrays import Array, Codes
 from trigmech.distribution import Distribution
 from trigmech.errors import SolverError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -18,11 +18,10 @@ from trigmech.reconstruction.marginals import SmoothMarginals, copula_correlatio
 from trigmech.reconstruction.particles import Angles, descend, draw, reweight
 from trigmech.reconstruction.positions import Positions, objective_of, points_of, positions_of
 from trigmech.reconstruction.result import Reconstruction
-from trigmech.reconstruction.rows import Codes, independent_rows
+from trigmech.reconstruction.rows import independent_rows
 from trigmech.reconstruction.shrinkage import within_reason
 from trigmech.reconstruction.targets import LAST_DEGREE, MomentTargets
 
-Array = NDArray[np.float64]
 Method = Literal["rows", "cloud", "atoms"]
 
 CLOUD = 4_096

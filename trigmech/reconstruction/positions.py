@@ -6,14 +6,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.domain import Domain
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
-from trigmech.reconstruction.rows import Codes, RowObjective
+from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.targets import MomentTargets
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # The number of cells of equal angle. While rows move, a number is at the middle of its cell. A number with at most so
 # many levels is at its levels instead.

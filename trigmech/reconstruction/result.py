@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from trigmech._arrays import Array
 from trigmech.distribution import Distribution
-
-Array = NDArray[np.float64]
 
 # A reduced chi-square above this is a miss: nine tenths of the points' squared errors, in units of the noise, are then
 # the fit's own and not the noise's. At epsilon 0.1 and 1 it was below 0.7 on the thesis's sets and on simulated tables

@@ -22,14 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.copula import sorted_within, truncated
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Integers = NDArray[np.int64]
 
 # A position is divided into parts of at most this length, in deviations of the column, and into at most so many.
 STEP, PARTS = 0.25, 16

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Integers
+
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Row = NDArray[np.int32]
 
 

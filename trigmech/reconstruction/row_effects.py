@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from trigmech._arrays import Array
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.sparse import LARGEST, PROBE, SEED, TableEstimate
-
-Array = NDArray[np.float64]
 
 # The values of theta, and the deviations of its distribution over the levels.
 THETAS, SPREADS = np.linspace(-3.0, 3.0, 121), np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0])

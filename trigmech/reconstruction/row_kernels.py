@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from trigmech._arrays import Integers
 from trigmech.reconstruction.column_kernels import (
     add_cells,
     add_gain,
@@ -16,7 +17,7 @@ from trigmech.reconstruction.column_kernels import (
     put_back,
     tables_of,
 )
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row
 
 # The number of rows whose products are summed at a time.
 CHUNK = 256

@@ -24,15 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.distribution import systematic
 from trigmech.reconstruction.exchange_kernels import exchange
 from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
 from trigmech.reconstruction.row_kernels import add_counts, add_products, sweep
 from trigmech.reconstruction.together_kernels import sweep_together
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Integers = NDArray[np.int64]
 
 # The columns that move at once, and the tables, products and rules that have any of them.
 Together = tuple[Integers, Integers, Integers, Integers]

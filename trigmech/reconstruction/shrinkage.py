@@ -8,10 +8,9 @@ from independence no more than the noise, independence is the better estimate. A
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech._validate import numbers
 from trigmech.errors import InputError, shown
-
-Array = NDArray[np.float64]
 
 FEWEST_COLUMNS = 6
 # Means lie in [-1, 1]. Noise above the second number hides them completely, and noise below the first is smaller than

@@ -16,15 +16,12 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from trigmech._arrays import Array, Integers
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.dependence import shrunk_table
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # The number of rounds for the prior's weights; the probe's length in deviations; its seed; and the number of standard
 # errors that a difference of the two errors must exceed.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from trigmech._arrays import Array
 from trigmech.distribution import Distribution
 from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
@@ -23,8 +24,6 @@ from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
 from trigmech.reconstruction.sparse import TableEstimate, estimate_of, with_margins
-
-Array = NDArray[np.float64]
 
 # The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'
 # noise in rows. A move changes a frequency by one row. If this exceeds the noise, a firm column would never move.

@@ -10,10 +10,8 @@ average is weighed against the pieces, each of which has its price, so that a he
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from trigmech._arrays import Array, Integers
 
 # A tail starts where so many deviations of the noise lie outside, if that is at most this part of the column.
 CLEAR, LARGEST = 8.0, 0.05

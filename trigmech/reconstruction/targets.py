@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trigmech._arrays import Array
 from trigmech.domain import OneHotGroup
 from trigmech.functions.index import FunctionIndex
 from trigmech.reconstruction.marginals import SmoothMarginals
@@ -14,8 +14,6 @@ from trigmech.reconstruction.shrinkage import (
     shrink_columns,
     shrink_interactions,
 )
-
-Array = NDArray[np.float64]
 
 # The least fraction of ordinary numbers in a column with special values that its noisy moments are divided by.
 LEAST_ORDINARY = 0.01

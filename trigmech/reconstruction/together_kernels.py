@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row
+from trigmech._arrays import Integers
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row
 from trigmech.reconstruction.row_kernels import beside
 
 
