@@ -338,8 +338,7 @@ class LedgerFile:
 
     def _sound(self, state: State) -> State:
         """Return the ledger's content, if it verifies."""
-        problems = ledger_audit.problems(state)
-        if problems:
+        if problems := ledger_audit.problems(state):
             raise InputError(f"{str(self.path)!r} does not verify, so nothing is charged: {problems[0]}")
         return state
 
@@ -357,10 +356,10 @@ class LedgerFile:
             remedy = "A reserve is fixed by `trigmech ledger create --reserve-delta`; raising the budget leaves it"
         else:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
-            what = (f" has no finite epsilon at delta={shown_up(limit.budget.delta)}, so it cannot be counted in the "
-                    f"budget {limit.budget}") if math.isinf(alone) else (
-                    f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
-                    f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
+            budget, delta = limit.budget, shown_up(limit.budget.delta)
+            what = (f" has no finite epsilon at delta={delta}, so it cannot be counted in the budget {budget}"
+                    if math.isinf(alone) else f" (epsilon = {shown_up(alone)} by itself) would bring the data set's "
+                    f"total to {shown_up(total)} at delta={delta}, over the budget {budget}")
         raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}. The ledger would accept "
                           f"{ledger_audit.remaining(state)}. To see it: `trigmech ledger show "
                           f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)). {remedy}")
@@ -386,8 +385,7 @@ class LedgerFile:
 
     def _known(self, state: State) -> State:
         """Return a state if it begins with the state that was read before, and remember it for the next reading."""
-        problems = self._backwards(state)
-        if problems:
+        if problems := self._backwards(state):
             raise InputError(f"{str(self.path)!r}: {problems[0]}")
         self._seen = (state.genesis, len(state.entries), state.head)
         return state
