@@ -28,7 +28,7 @@ from trigmech.storage import archive
 KIND = "trigmech imputations"
 # Numbers that vary by less, relative to their size or to each other, do not vary but for rounding.
 SAME = 1e-9
-# The part of the undetermined variance that a bias of rehearsals contains, though it is none; see `combined`.
+# The bias that rehearsals show contains this part of the undetermined variance, which is no bias; see `combined`.
 RANDOM = 0.75
 
 
