@@ -198,7 +198,9 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
         count = max(1, min(int(np.ceil(below[-1] / LARGEST_PLACE - SLACK)), stop - start))
         # The positions have about equal mass. A heavy interval is its own position.
         alone = np.flatnonzero(np.diff(below) >= LARGEST_PLACE * (1.0 - SLACK))
-        even = np.rint(np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below))) - SLACK)
+        even = np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below)))
+        # A tie goes to the even interval, so that cuts do not lean to one side.
+        even = np.rint(SLACK * np.rint(even / SLACK))
         cuts = np.unique(np.concatenate([[0, stop - start], alone, alone + 1, even])).astype(np.int64)
         edges.append(measured[start + cuts[1:]])
         made.append(np.diff(below[cuts]))
