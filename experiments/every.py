@@ -5,9 +5,9 @@ from importlib import import_module
 from experiments.companions import composition, linear_noise, net, tutorial
 from experiments.declare import Experiment
 
-MODULES = ("tables", "figures", "program", "search", "comparison", "curves", "ablations", "coverage", "consistent",
-           "designs", "small", "large", "further", "targets", "textbook", "acceptance", "rates", "nulls",
-           "parties", "lights", "answers", "audit", "protocols.boards", "companions.statements")
+MODULES = ("tables", "figures", "search", "comparison", "curves", "ablations", "coverage", "small", "large", "further",
+           "targets", "textbook", "acceptance", "rates", "nulls", "parties", "lights", "answers", "audit",
+           "protocols.boards", "companions.statements")
 # Experiments that are functions, which write their results themselves.
 FUNCTIONS = [Experiment(name=name, what=what, run=run) for name, run, what in (
     ("net", net.net, "companions: the exponential and the net mechanism (a minute; no data)"),

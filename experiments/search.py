@@ -39,12 +39,6 @@ def expected(table: str) -> dict[tuple[str, str, float | None], float]:
             for line in lines.itertuples()}
 
 
-def expected_points(figure: str) -> dict[int, float]:
-    """Return the thesis's points of a figure: kappa or k -> the worst absolute error."""
-    points = pd.read_csv(HERE / "expected" / f"{figure}.csv")
-    return dict(zip(points.iloc[:, 0].astype(int), points["worst_absolute_error"].astype(float), strict=True))
-
-
 def search(asked: Asked) -> Path:
     """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md.
 
