@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import integrate, optimize, stats
+from scipy import integrate, linalg, optimize, stats
 
 from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -278,8 +278,7 @@ def table_2_1() -> list[Figure]:
 
 def covariance(rows: Array) -> Array:
     """Return A of lemma 2.7."""
-    centred = rows - rows.mean(axis=0)
-    return np.asarray(centred.T @ centred / len(rows))
+    return np.atleast_2d(np.cov(rows.T, bias=True))
 
 
 def iteration_variance(n: int, norm: Array, epsilon: float, delta: float) -> Array:
@@ -334,8 +333,7 @@ def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
 
 def subspace_angle(U: Array, X: Array) -> float:
     """Return the tangent of the largest angle of two subspaces of one dimension, given orthonormal columns."""
-    cosine = float(np.linalg.svd(U.T @ X, compute_uv=False)[-1])
-    return math.sqrt(max(0.0, 1 - cosine**2)) / max(cosine, 1e-300)
+    return math.tan(float(linalg.subspace_angles(U, X).max()))
 
 
 def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:

@@ -40,10 +40,7 @@ def expected(table: str) -> dict[tuple[str, str, float | None], float]:
 
 
 def search(asked: Asked) -> Path:
-    """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md.
-
-    The distance is the mean over cells of |log(ours / printed)|, without those printed as below 0.005.
-    """
+    """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md."""
     names = [name for name in asked.names if name in THESIS_SETS]
     if not names:
         raise LeftOut("it needs a data set of the thesis")

@@ -20,6 +20,7 @@ import trigmech as tm
 from experiments import Array, baselines, frames
 from experiments.asked import Asked
 from experiments.companions.selection import exponential, exponents
+from experiments.declare import Experiment
 from trigmech.errors import InputError
 
 LARGEST_NET = 500_000
@@ -149,3 +150,8 @@ def net(asked: Asked) -> Path:
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
     return frames.published("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses,
                             exponents=exponents)
+
+
+declared = [Experiment(
+    name="net", run=net,
+    what="companions: the exponential and the net mechanism (a minute; no data)")]
