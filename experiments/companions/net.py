@@ -49,16 +49,6 @@ def worst_errors(net: Array, answers: Array, truth: Array) -> Array:
                            for part in np.array_split(net, max(1, len(net) // 20_000))])
 
 
-def net_mechanism(table: Array, points: Array, net: Array, queries: Queries, epsilon: float, rng: np.random.Generator,
-                  sensitivity: float) -> Array:
-    """Return the weights on the points of a database drawn by the exponential mechanism; a simulation.
-
-    `sensitivity` is of one query's answer: (high - low) / n for means of functions with values from low to high.
-    """
-    errors = worst_errors(net, queries(points), queries(table).mean(axis=1))
-    return np.asarray(net[exponential(-errors, sensitivity, epsilon, rng)])
-
-
 def exact_loss(points: int, n: int, rows: int, answers: Array, epsilon: float, sensitivity: float) -> float:
     """Return the largest |log ratio| of the output's laws over all neighbouring tables of n rows on the points."""
     net, tables = databases(points, rows), databases(points, n)
