@@ -10,6 +10,7 @@ import pandas as pd
 
 from experiments import cells as machinery
 from experiments.asked import Asked
+from experiments.cells import Call
 from experiments.runs import PAIR_WIDTHS, WIDTHS
 
 Rows = list[dict[str, Any]]
@@ -42,6 +43,12 @@ def of_workloads(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str,
         lines += [{**head, "workload": where, "what": kind, "sigma": sigma, "value": value}
                   for kind, values in every.items() for sigma, value in zip(sigmas, values, strict=True)]
     return lines
+
+
+def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
+    """Run cells of releases' errors, and return their lines, in the order of the cells."""
+    results = dict(machinery.run_cells(cells, asked.jobs, title))
+    return pd.DataFrame([line for cell, head in cells.items() for line in of_workloads(head, results[cell])])
 
 
 def means(lines: pd.DataFrame, keys: list[str], **more: str) -> pd.DataFrame:
