@@ -72,11 +72,7 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the CSV.
-
-    The ratio of a repetition to the default's is the geometric mean over the widths; "value" is the geometric mean over
-    the repetitions, "least" and "most" the extremes.
-    """
+    """Return the lines of the CSV."""
     keys = ["setting", "dataset", "variant"]
     worst = lines[lines["what"] == "absolute"].assign(value=lambda those: those["value"].clip(lower=EXACT))
     errors = worst.groupby([*keys, "workload", "repetition"], sort=False)["value"].agg(geometric).reset_index()

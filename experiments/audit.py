@@ -503,10 +503,7 @@ MORE = {"TrigI, t = 3, published": 1_000_000}
 
 
 def audited(name: str, sampler: str, count: int, confidence: float = CONFIDENCE) -> dict[str, Any]:
-    """Return a line of the table: of a key of `SUBJECTS` or `FAULTS`, from so many runs of each of the two inputs.
-
-    The sampler is "simulated" or "OpenDP"; "seconds" are of the processor.
-    """
+    """Return a line of the table: of a key of `SUBJECTS` or `FAULTS`, from so many runs of each of the two inputs."""
     started = time.process_time()
     subject = subject_of(name)
     ledger, delta, found = subject.ledger(), subject.budget.delta, []

@@ -55,10 +55,7 @@ class Product:
     weights: Array
 
     def answers(self, workload: Workload) -> Array:
-        """Return the answers (queries, widths) to W1, W2 or W3 under the product of the columns; TypeError for others.
-
-        Cost: for W1 a cubic of each coordinate of each centre: what a few hundred weighted points would cost.
-        """
+        """Return the answers (queries, widths) to W1, W2 or W3 under the product of the columns; else TypeError."""
         if isinstance(workload, GaussianKernels):
             return self._kernels(workload)
         if isinstance(workload, PairKernels):
@@ -111,10 +108,7 @@ def uniform(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
 
 
 def histograms(X: Array, budget: tm.Budget, rng: np.random.Generator, bins: int = 8) -> Baseline:
-    """Release a histogram of every column of X (n, d), all at once; columns are independent, and uniform in each bin.
-
-    Privacy: 2 d / n in L1, sqrt(2 d) / n in L2; see the module's docstring.
-    """
+    """Release a histogram of every column of X (n, d), all at once; columns are independent, uniform in a bin."""
     n, d = X.shape
     ledger = tm.Ledger(budget, simulated=True)
     shares = _noisy(shares_of(X, bins), 2.0 * d / n, math.sqrt(2.0 * d) / n, 1.0, "histograms", ledger, rng)
@@ -125,11 +119,7 @@ def histograms(X: Array, budget: tm.Budget, rng: np.random.Generator, bins: int 
 
 
 def diagonal(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
-    """Release means and variances of all columns at once, as means of (x, c x^2); columns are independent normals.
-
-    Values outside [-1, 1] are clipped to its ends. Privacy: 2 d / n in L1 with c = 1/2, 2 sqrt(d) / n in L2 with c =
-    1.6; see the module's docstring.
-    """
+    """Release means and variances of all columns at once, as means of (x, c x^2); columns are independent normals."""
     n, d = X.shape
     ledger = tm.Ledger(budget, simulated=True)
     weight = SQUARE_GAUSSIAN if budget.delta > 0 else SQUARE_LAPLACE
@@ -143,12 +133,7 @@ def diagonal(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
 
 
 def gaussian(X: Array, budget: tm.Budget, rng: np.random.Generator) -> Baseline:
-    """Release the mean and all second moments about the cube's centre; the rows are normal, clipped to the cube.
-
-    Half of epsilon, or of mu squared, goes to either. Negative eigenvalues of the covariance become 0. Privacy: the
-    mean 2 d / n in L1 and 2 sqrt(d) / n in L2, the second moments (2 floor(d^2 / 4) + d) / n and d / n; see the
-    module's docstring.
-    """
+    """Release the mean and all second moments about the cube's centre; the rows are normal, clipped to the cube."""
     n, d = X.shape
     ledger = tm.Ledger(budget, simulated=True)
     mean = _noisy(X.mean(axis=0), 2.0 * d / n, 2.0 * math.sqrt(d) / n, 0.5, "mean", ledger, rng)

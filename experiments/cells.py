@@ -199,10 +199,7 @@ def _warm_up(threads: int) -> None:
 
 
 def run_cells(cells: Iterable[J], jobs: int, title: str) -> Iterator[tuple[J, dict[str, Any]]]:
-    """Yield each job with its result, as they are done, and show the progress.
-
-    `jobs` are processes: times of several at once are longer than of one.
-    """
+    """Yield each job with its result, as they are done, and show the progress."""
     todo = list(cells)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TimeRemainingColumn())

@@ -10,21 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments import baselines, fingerprints
+from experiments import baselines, fingerprints, frames
 from experiments.asked import Asked
 from experiments.cells import HERE, Call
 from experiments.declare import Experiment
-from experiments.frames import (
-    SIGMAS,
-    arranged,
-    formatted,
-    geometric,
-    markdown,
-    of_workloads,
-    read_csv,
-    shown,
-    worded,
-)
+from experiments.frames import SIGMAS, geometric, markdown, read_csv, shown
 from experiments.protocols import boards
 from experiments.runs import BEST, release
 from experiments.search import expected
@@ -86,12 +76,12 @@ def summary(workload: str, lines: pd.DataFrame) -> pd.DataFrame:
     found = mine.groupby([*head, "what", "sigma"], sort=False)["value"].agg(
         mean="mean", median="median", standard_error="sem", most="max", repetitions="count").fillna(0.0).reset_index()
     kinds = pd.DataFrame({"what": [*KINDS, *FACTS]})
-    found = arranged(arranged(found, ["what"], kinds), head, mine)
+    found = frames.arranged(frames.arranged(found, ["what"], kinds), head, mine)
     facts, slowest = found["what"].isin(FACTS), found["what"].isin(("seconds", "proved_epsilon"))
     found["mean"] = found["mean"].where(~slowest, found["most"])
     found[["median", "standard_error"]] = found[["median", "standard_error"]].mask(facts)
     found["what"] = found["what"].replace(FACTS)
-    return formatted(found, mean=".6g", median=".6g", standard_error=".2g")[
+    return frames.formatted(found, mean=".6g", median=".6g", standard_error=".2g")[
         [*head, "repetitions", "what", "sigma", "mean", "median", "standard_error"]]
 
 
@@ -165,9 +155,9 @@ def page(workload: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
                 text += ["", *_verdict(workload, setting, rows)]
     if workload != "w1":
         text.insert(0, "- Relative errors are relative to the answer or 0.01, whichever is larger.")
-    return worded("comparison", workload=workload.upper(), what=QUERIES[workload].format(asked.size), tables=text,
-                  bins=", ".join(map(str, baselines.BINS)), own=", ".join(OWN),
-                  queries="2,000 queries of the same law" if workload == "w1" else "the same queries")
+    return frames.worded("comparison", workload=workload.upper(), what=QUERIES[workload].format(asked.size),
+                         tables=text, bins=", ".join(map(str, baselines.BINS)), own=", ".join(OWN),
+                         queries="2,000 queries of the same law" if workload == "w1" else "the same queries")
 
 
 def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows,
@@ -264,7 +254,7 @@ def check(results: Path) -> list[str]:
 
 
 declared = [Experiment(
-    name=workload, what=said, numbers=True, size=(2_000, 10_000), cells=cells, lines=of_workloads, check=check,
+    name=workload, what=said, numbers=True, size=(2_000, 10_000), cells=cells, lines=frames.of_workloads, check=check,
     table=partial(summary, workload), page=partial(page, workload), again=again,
     keys=["dataset", "setting", "row", "method", "what", "sigma"])
     for workload, said in (

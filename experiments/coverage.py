@@ -15,21 +15,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments import Array
+from experiments import Array, frames
 from experiments.asked import Asked
 from experiments.cells import Call
 from experiments.declare import Experiment, calls_of
-from experiments.frames import (
-    arranged,
-    geometric,
-    markdown,
-    of_kinds,
-    of_workloads,
-    read_csv,
-    sections,
-    shown,
-    worded,
-)
+from experiments.frames import geometric, markdown, read_csv, worded
 from experiments.protocols.data import load
 from experiments.runs import answers, cube, workloads
 from trigmech.evaluation import statistics
@@ -50,10 +40,7 @@ TOLD = {"within": "mean", "worst": "mean", "ratio": "median", "excess": "mean", 
 
 
 def smooth_bars(dataset: str, setting: str, repetition: int, n_queries: int = 500) -> dict[str, Any]:
-    """Return, of one release, what :func:`held_by_width` says of its error bars, for each of "w1", "w2" and "w3".
-
-    The repetition is also the seed of the run, with the data set's name; `n_queries` are of W1.
-    """
+    """Return, of one release, what :func:`held_by_width` says of its error bars, for each of "w1", "w2" and "w3"."""
     X, exact, found = cube(dataset), answers(dataset, n_queries, n_pairs=PAIR_QUERIES), {}
     rng = np.random.default_rng([repetition, *dataset.encode()])
     synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(*BUDGETS[setting]), tm.MomentMechanism(), rng)
@@ -112,8 +99,8 @@ def smooth_page(lines: pd.DataFrame, asked: Asked) -> list[str]:
             f"{_within(row)}; errors {row.excess:.2f} times the predicted deviation, {row.unmeasured:.0%} of their "
             "squares not measured" for row in missing.itertuples()])
     return worded("coverage", size=asked.size, pairs=PAIR_QUERIES, seeds=asked.seeds, level=LEVEL, rows=len(lines),
-                  average=shown(average), reached="" if average >= LEVEL else "not ", tables=sections(tables),
-                  reasons=reasons)
+                  average=frames.shown(average), reached="" if average >= LEVEL else "not ",
+                  tables=frames.sections(tables), reasons=reasons)
 
 
 def _within(row: Any) -> str:
@@ -249,7 +236,7 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
         "width": mean["bound"] / mean["error"].clip(lower=1e-12) / OF_MEAN,
         "middle": mean["middle_bound"] / mean["middle_error"].clip(lower=1e-12) / OF_MEDIAN,
         "error": mean["error"], "zero": mean["zero"], "releases": grouped.size()}).reset_index()
-    return arranged(found, ["dataset", "epsilon"], lines)
+    return frames.arranged(found, ["dataset", "epsilon"], lines)
 
 
 def table_page(lines: pd.DataFrame, asked: Asked) -> list[str]:
@@ -293,11 +280,11 @@ def check(results: Path) -> list[str]:
 coverage = Experiment(
     name="coverage", what="error bars against the truth (half an hour)", numbers=True, seeds=(2, 5), size=(100, 500),
     cells=lambda asked: calls_of(smooth_bars, asked, asked.size, dataset=asked.names, setting=BUDGETS),
-    lines=of_workloads, table=smooth_table, page=smooth_page, check=check,
+    lines=frames.of_workloads, table=smooth_table, page=smooth_page, check=check,
     formats=dict.fromkeys(TOLD, ".6g") | {"within_error": ".2g"})
 coverage_tables = Experiment(
     name="coverage_tables", what="error bars of columns and tables against the truth (half an hour; a part needs no "
     "data)", inputs=list(dict.fromkeys(name.split()[0] for name in REAL)), needed=False, seeds=(1, 5),
-    epsilons=((1.0,), (0.3, 1.0, 3.0)), cells=table_cells, lines=of_kinds, table=summary, page=table_page, check=check,
-    formats={"epsilon": "g", "within": ".4f", "least": ".4f", "width": ".3f", "middle": ".3f", "error": ".3g",
-             "zero": ".4f"})
+    epsilons=((1.0,), (0.3, 1.0, 3.0)), cells=table_cells, lines=frames.of_kinds, table=summary, page=table_page,
+    check=check, formats={"epsilon": "g", "within": ".4f", "least": ".4f", "width": ".3f", "middle": ".3f",
+                          "error": ".3g", "zero": ".4f"})

@@ -78,11 +78,7 @@ def cube(table: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def load(name: str, progress: bool = True) -> pd.DataFrame:
-    """Return a data set, by its name in any case, in its original units, all columns float64, downloaded if need be.
-
-    Raises DatasetMissing if the name is unknown, a file is neither found nor downloaded, or no recipe is known (PAM),
-    and DatasetCorrupt if a file has not the known sha256.
-    """
+    """Return a data set, by its name in any case, in its original units, all columns float64, downloaded if need be."""
     dataset = DATASETS.get(name.upper())
     if dataset is None:
         raise DatasetMissing(f"no data set is called {name!r}; known are {', '.join(DATASETS)}")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import integrate, optimize, stats
+from scipy import integrate, linalg, optimize, stats
 
 from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -119,7 +119,6 @@ def published_divergence(delta: float, mu: float) -> float:
 
 
 def definition_4() -> list[Figure]:
-    """Noise that is exactly (epsilon, delta)-private, by definition 4 and by definition 2."""
     return [figure("Gaussian noise that is (epsilon, delta)-private and no better",
                    "epsilon; delta; mu; epsilon by definition 4",
                    ((epsilon, delta, mu := largest_mu(epsilon, delta), published_divergence(delta, mu))
@@ -134,7 +133,6 @@ def example_1_3_delta(delta: float, epsilon: float) -> float:
 
 
 def example_1_3() -> list[Figure]:
-    """The largest epsilon at which example 1.3's standard deviation is enough."""
     return [figure("Standard deviation S sqrt(2 ln(2/delta)) / epsilon",
                    "delta; enough up to epsilon; delta(1)/delta; delta(10)/delta",
                    ((delta, largest_epsilon(partial(example_1_3_delta, delta), delta),
@@ -153,7 +151,6 @@ def proposition_1_12_limit(delta: float, epsilon: float) -> float:
 
 
 def proposition_1_12() -> list[Figure]:
-    """Exact delta of k Laplace mechanisms at the published and at the corrected scale."""
     rows = []
     for epsilon, k in ((1 / 3, 1000), (1.0, 1000), (4.0, 1000), (7.0, 1000), (8.0, 100), (8.0, 1000), (10.0, 100),
                        (10.0, 1000)):
@@ -211,7 +208,6 @@ def line_1(n: int, d: int, K: int) -> tuple[int, int]:
 
 
 def algorithm_4() -> list[Figure]:
-    """S_1 / t^d, the exact epsilon of the noisy means over the one that the thesis states."""
     cube, rounded = [], []
     for t in (2, 3, 4, 6, 10, 40):
         for d in (1, 3) if t < 10 else (1,):
@@ -243,7 +239,6 @@ def algorithm_5_limit(delta: float, epsilon: float) -> float:
 
 
 def algorithm_5() -> list[Figure]:
-    """Exact delta of algorithm 5's noisy means at t = 2."""
     rows: list[tuple[object, ...]] = []
     for epsilon, delta in ((1.0, 1e-2), (1.0, 1e-3), (1.0, 1e-4), (1.0, 1e-6), (0.1, 1e-6), (4.0, 1e-3)):
         rows += [(epsilon, delta, d, *(x / delta for x in exact_delta(epsilon, half_moving(d, epsilon, delta))))
@@ -267,7 +262,6 @@ def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
 
 
 def table_2_1() -> list[Figure]:
-    """The last row of table 2.1."""
     return [figure("Exponents of n", "d; K/d; of; by theorem 2.4; printed",
                    ((d, M, name, *exponents) for d in (1, 2, 10) for M in (4, 10, 100)
                     for name, exponents in table_2_1_exponents(d, M).items()))]
@@ -278,8 +272,7 @@ def table_2_1() -> list[Figure]:
 
 def covariance(rows: Array) -> Array:
     """Return A of lemma 2.7."""
-    centred = rows - rows.mean(axis=0)
-    return np.asarray(centred.T @ centred / len(rows))
+    return np.atleast_2d(np.cov(rows.T, bias=True))
 
 
 def iteration_variance(n: int, norm: Array, epsilon: float, delta: float) -> Array:
@@ -314,7 +307,6 @@ def noisy_mean_delta(n: int, epsilon_mean: float, epsilon: float, delta: float, 
 
 
 def algorithm_6() -> list[Figure]:
-    """Algorithm 6 with a noisy mean, with a public one, and with a true bound of the movement."""
     rows = []
     for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)):
         for n in (20, 100, 1000):
@@ -334,8 +326,7 @@ def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
 
 def subspace_angle(U: Array, X: Array) -> float:
     """Return the tangent of the largest angle of two subspaces of one dimension, given orthonormal columns."""
-    cosine = float(np.linalg.svd(U.T @ X, compute_uv=False)[-1])
-    return math.sqrt(max(0.0, 1 - cosine**2)) / max(cosine, 1e-300)
+    return math.tan(float(linalg.subspace_angles(U, X).max()))
 
 
 def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
@@ -353,7 +344,6 @@ def published_angle(values: Array, sigma: float, L: int) -> float:
 
 
 def theorem_2_11() -> list[Figure]:
-    """Angles of noisy eigenvectors, and the random start."""
     rows, starts, rng = [], [], np.random.default_rng(211)
     d, L, sigma = 50, 10, 0.01
     for second in (0.5, 1e-1, 1e-2, 1e-3, 1e-4):
@@ -393,7 +383,6 @@ def eigenvalue_estimates(first: float, rest: float, d: int, sigma: float, L: int
 
 
 def theorem_2_12() -> list[Figure]:
-    """The eigenvalue estimate |w_s| where noise counts."""
     growth, L = [], 10
     for d in (25, 100, 400, 1600):
         sigma = 1 / math.sqrt(d)
@@ -477,7 +466,6 @@ def loss_9(n: int, d: int, L: int, epsilon: float, corner: float = 1.0) -> float
 
 
 def algorithm_9() -> list[Figure]:
-    """The privacy loss of one pair and one outcome under algorithm 9, and the bound."""
     return [figure("R = d + 1, k = 1, L = 10, n = 500, epsilon = 1: attained in the cube, at the corners of A, proved",
                    "d; cube; N = 100; N = 2; proved",
                    ((d, *(loss_9(500, d, 10, 1.0, corner) for corner in (1.0, 0.99, 0.5)),
@@ -496,7 +484,6 @@ def parts_10(n: int, d: int, R: int, k: int, epsilon: float, delta: float) -> tu
 
 
 def algorithm_10() -> list[Figure]:
-    """Algorithm 10 as printed: delta above and epsilon proved; and where it fails."""
     rows = []
     for name, (n, d) in SIZES.items():
         R = 50 if name == "CSN" else 102

@@ -169,10 +169,7 @@ def now(results: Path, mechanisms: Iterable[str] = OWN) -> dict[str, str]:
 
 
 def of_code(path: Path, run: Container[str] = OWN) -> dict[str, dict[str, str]]:
-    """Return what is noted of a file of results: for each mechanism that it shows the identifier of the code.
-
-    Mechanisms that were run get the identifier of the code as it is now; others keep what was noted of them.
-    """
+    """Return what is noted of a file of results: for each mechanism that it shows the identifier of the code."""
     shown, noted = SHOWN.get(path.stem, ()), _read(path.parent / MADE).get(path.name, {}).get("code", {})
     found = noted | now(path.parent, [name for name in shown if name in run])
     return {"code": {name: found[name] for name in OWN if name in shown and name in found}} if shown else {}

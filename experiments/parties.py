@@ -25,10 +25,7 @@ EPSILON, DELTA = 1.0, 1e-6
 
 
 def pairs_error(mechanism: str, way: str, parties: int, seed: int) -> dict[str, Any]:
-    """Return "error", the mean total variation distance over the tables of all pairs of columns, of rows dealt out.
-
-    A mechanism of `MECHANISMS`, one of `WAYS`; parties have rows at random.
-    """
+    """Return "error", the mean total variation distance over the tables of all pairs of columns, of rows dealt out."""
     table, schema = data.load(SET)
     rng = np.random.default_rng([seed, parties])
     own = [table.iloc[rows] for rows in np.array_split(rng.permutation(len(table)), parties)]

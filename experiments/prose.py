@@ -265,10 +265,7 @@ def broken(text: str, results: Path) -> list[str]:
 
 
 def unmarked(text: str, others: Iterable[str] = ()) -> list[tuple[int, str, str]]:
-    """Return the figures in a page's sentences that no mark holds: line, figure, and the line as it stands.
-
-    Those in ``others``, phrases of the page, are left out.
-    """
+    """Return the figures in a page's sentences that no mark holds: line, figure, and the line as it stands."""
     phrases = [re.compile(r"\s+".join(map(re.escape, phrase.split()))) for phrase in others]
     bare = text
     for pattern in (MARK, AS_IN, NO_PROSE, NAMES, *phrases):

@@ -31,12 +31,7 @@ KEYS = ["d", "smoothness", "delta", "mechanism", "n"]
 
 
 def class_errors(d: int, n: int, mechanism: str, smoothness: int, delta: float, repetition: int) -> dict[str, Any]:
-    """Return "seconds" and "errors", the supremum over the class for each smoothness, of a release of n rows.
-
-    `mechanism` is one of `MECHANISMS`; "thesis" is its algorithm 4 for delta = 0, else 5, with noise that satisfies the
-    budget, or with the noise that it prints. `smoothness` is what it is
-    told; 0 for `MomentMechanism`, which is told nothing. The repetition is the seed of the run.
-    """
+    """Return "seconds" and "errors", the supremum over the class for each smoothness, of a release of n rows."""
     X = table(d)[:n]
     started = time.perf_counter()
     synthesis = tm.synthesize(X, tm.Schema.cube(d), tm.Budget(1.0, delta), mechanism_of(mechanism, smoothness, delta),

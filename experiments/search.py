@@ -39,17 +39,8 @@ def expected(table: str) -> dict[tuple[str, str, float | None], float]:
             for line in lines.itertuples()}
 
 
-def expected_points(figure: str) -> dict[int, float]:
-    """Return the thesis's points of a figure: kappa or k -> the worst absolute error."""
-    points = pd.read_csv(HERE / "expected" / f"{figure}.csv")
-    return dict(zip(points.iloc[:, 0].astype(int), points["worst_absolute_error"].astype(float), strict=True))
-
-
 def search(asked: Asked) -> Path:
-    """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md.
-
-    The distance is the mean over cells of |log(ours / printed)|, without those printed as below 0.005.
-    """
+    """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md."""
     names = [name for name in asked.names if name in THESIS_SETS]
     if not names:
         raise LeftOut("it needs a data set of the thesis")

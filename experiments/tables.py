@@ -9,21 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments import datasets, fingerprints
+from experiments import datasets, fingerprints, frames
 from experiments.asked import Asked
 from experiments.cells import HERE, Call, write_csv, write_markdown
 from experiments.declare import Experiment
-from experiments.frames import (
-    SIGMAS,
-    arranged,
-    formatted,
-    geometric,
-    markdown,
-    of_workloads,
-    read_csv,
-    sections,
-    worded,
-)
+from experiments.frames import SIGMAS, geometric, markdown, read_csv, worded
 from experiments.runs import release
 from experiments.search import ALGORITHM, FIXED, THESIS_SETS, expected
 
@@ -55,11 +45,7 @@ def table_3_1(asked: Asked) -> Path:
 
 
 def cells(table: str, asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls of the thesis's protocol for table_3_2 or table_3_3.
-
-    Three variants: "published", the thesis's options and noise scales; "rigorous", the package's defaults, whose scales
-    satisfy the budget; "uniform", the uniform distribution on the cube, which ignores the data.
-    """
+    """Return the calls of the thesis's protocol for table_3_2 or table_3_3."""
     mechanism, delta = ALGORITHM[table]
     options = {"published": CHOSEN[table], "rigorous": {}, "uniform": {}}
     return {release(name, "uniform" if variant == "uniform" else mechanism, options[variant], delta=delta,
@@ -71,12 +57,12 @@ def table_of(lines: pd.DataFrame) -> pd.DataFrame:
     keys = ["dataset", "variant", "what", "sigma"]
     found = lines[(lines["workload"] == "w1") & lines["what"].isin(KINDS)].groupby(keys, sort=False)["value"].agg(
         value="mean", standard_error="sem")
-    parts = [formatted(found.fillna(0.0).reset_index(), value=".6g", standard_error=".2g")]
-    parts += [formatted(lines[lines["what"] == fact].groupby(keys, sort=False)["value"].agg(how).reset_index(),
+    parts = [frames.formatted(found.fillna(0.0).reset_index(), value=".6g", standard_error=".2g")]
+    parts += [frames.formatted(lines[lines["what"] == fact].groupby(keys, sort=False)["value"].agg(how).reset_index(),
                         value=form) for fact, (how, form) in FACTS.items()]
     whole = pd.concat(parts).rename(columns={"what": "error"})
     # A variant's numbers stand together.
-    return arranged(whole, ["dataset", "variant"], whole)
+    return frames.arranged(whole, ["dataset", "variant"], whole)
 
 
 def values_of(lines: pd.DataFrame) -> Values:
@@ -116,7 +102,7 @@ def page(table: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
                 errors = [f"{values[name, variant, kind, sigma]:.4f}" for sigma in SIGMAS["w1"]]
                 mark = fingerprints.OLDER * bool(asked.older and variant != "uniform")
                 rows.append(f"| | {variant}{mark} | {' | '.join([*errors, *costs])} |")
-        text += sections({f"{kind.capitalize()} error": markdown(
+        text += frames.sections({f"{kind.capitalize()} error": markdown(
             ["data", "variant", *(f"σ = {sigma}" for sigma in SIGMAS["w1"]), "seconds", "proved"], []) + rows})
     if known:
         near = {name: nearness(table, values, those)
@@ -161,7 +147,7 @@ def check(results: Path) -> list[str]:
 
 declared = [Experiment(name="table_3_1", what="sizes of the data sets (seconds)", numbers=True, run=table_3_1), *(
     Experiment(name=table, what=f"worst errors of {words} (minutes)", numbers=True, seeds=(3, 30),
-               size=(1_000, 10_000), cells=partial(cells, table), lines=of_workloads, table=table_of,
+               size=(1_000, 10_000), cells=partial(cells, table), lines=frames.of_workloads, table=table_of,
                page=partial(page, table), check=check)
     for table, words in (("table_3_2", "ImprovedTrigI at epsilon = 1"),
                          ("table_3_3", "ImprovedTrigII at epsilon = 1, delta = 1e-3")))]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trigmech.measurement.counts import NO_PRODUCTS, JointCounts
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.planning.design import Round, round_of
@@ -63,3 +64,10 @@ def first_and_again(release):
             (again if last else first).append(each)
             seen.add(each.query.columns if isinstance(each.query, Marginal) else None)
     return first, again
+
+
+def joint_counts(rows, partitions, tables, scores=(), places=NO_PRODUCTS):
+    """Contingency tables, and sums of products of two scores, of private rows."""
+    asked = JointCounts(tuple(partitions), tuple((tuple(columns), tuple(maps)) for columns, maps in tables),
+                        tuple(scores), places)
+    return asked.parted(rows.sums(asked))

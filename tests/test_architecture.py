@@ -116,7 +116,7 @@ PLANTED_IMPORTS = (
     ("planning/one_hot", "from trigmech.measurement.release import release_moments"),
     ("synthesis", "from trigmech.measurement.moments import measure"),
     ("results", "from trigmech.measurement.counts import histograms"),
-    ("planning/dependence", "from trigmech.measurement.counts import joint_counts"),
+    ("planning/dependence", "from trigmech.measurement.counts import JointCounts"),
     ("results", "from trigmech.measurement.release import Session"),
     ("queries/base", "from trigmech.measurement.rows import PrivateRows"),
     ("queries/joint", "from trigmech.planning.tables import TableDesign"),

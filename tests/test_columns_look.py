@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from releases import joint_counts
 from scipy import integrate, interpolate, stats
 
 from trigmech.domain import Domain, OneHotGroup
@@ -94,7 +95,7 @@ def test_joint_counts_are_those_of_pandas_whatever_the_chunks(lengths, at_a_time
     monkeypatch.setattr(counts, "pieces", partial(sums_module.pieces, most=at_a_time))
     points = rows_of(200)
     columns, tables, scores, pairs = asked(np.random.default_rng(1))
-    found, sums = counts.joint_counts(private(points, lengths), columns, tables, scores, places(pairs, scores))
+    found, sums = joint_counts(private(points, lengths), columns, tables, scores, places(pairs, scores))
     codes = all_codes(columns, points)
     for (own, maps), count in zip(tables, found, strict=True):
         cells = [pd.Categorical(cell[codes[:, j]], range(3)) for j, cell in zip(own, maps, strict=True)]
@@ -105,7 +106,7 @@ def test_joint_counts_are_those_of_pandas_whatever_the_chunks(lengths, at_a_time
 
 
 def test_nothing_is_counted_where_nothing_is_asked():
-    tables, sums = counts.joint_counts(private(rows_of(5)), partitions(), [], [], np.empty((0, 2), dtype=np.int64))
+    tables, sums = joint_counts(private(rows_of(5)), partitions(), [], [], np.empty((0, 2), dtype=np.int64))
     assert (tables, sums.shape) == ([], (0,))
 
 
@@ -133,8 +134,8 @@ def test_a_row_that_changed_after_the_charge_is_in_one_cell_as_any_other(entry):
     points = rows_of(200)
     points[150, entry[0]] = entry[1]
     columns, tables, scores, pairs = asked(np.random.default_rng(1))
-    found, _ = counts.joint_counts(private(points), columns, tables, scores, places(pairs, scores))
-    before, _ = counts.joint_counts(private(rows_of(200)), columns, tables, scores, places(pairs, scores))
+    found, _ = joint_counts(private(points), columns, tables, scores, places(pairs, scores))
+    before, _ = joint_counts(private(rows_of(200)), columns, tables, scores, places(pairs, scores))
     for count, other in zip(found, before, strict=True):
         assert np.abs(count - other).sum() <= 2
         assert count.sum() == 200

@@ -27,7 +27,7 @@ from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction import constrained
 from trigmech.reconstruction.columns import looked_closer
 from trigmech.reconstruction.common import common_positions
-from trigmech.reconstruction.positions import Factors
+from trigmech.reconstruction.positions import ColumnFeatures
 from trigmech.report import columns as page_columns
 from trigmech.tables.frames import Columns
 from trigmech.workload import GaussianKernels
@@ -205,7 +205,7 @@ def test_indicators_are_named_by_their_position_and_other_functions_kept_once():
     number = SimpleNamespace(coordinates=np.array([1, 0]), indicators=1, masses=np.ones(3),
                              values=np.array([[1.0, 0.0], [0.0, -1.0], [0.0, 0.5]]))
     names = SimpleNamespace(coordinates=np.array([2, 3, 4]), indicators=3, masses=np.ones(3), values=np.eye(3))
-    factors = Factors(Domain(5), [number, names])
+    factors = ColumnFeatures(Domain(5), [number, names])
     assert factors.of([1], [1]) == [(0, -1)]
     assert factors.of([4, 2], [1, 1]) == [(1, 0)]
     assert factors.of([3], [1]) == [(1, -2)]

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from releases import joint_counts
 
 import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.functions.partition import columns_of
 from trigmech.measurement import kept
-from trigmech.measurement.counts import Histograms, joint_counts
+from trigmech.measurement.counts import Histograms
 from trigmech.measurement.kept import Kept
 from trigmech.measurement.rows import PrivateTable
 from trigmech.measurement.sums import Chunk

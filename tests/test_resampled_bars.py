@@ -265,7 +265,7 @@ def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
     made = tm.synthesize(frame[list(schema.names)], schema, tm.Budget(2.0, delta), tm.TableMechanism(workload=workload),
                          np.random.default_rng(3))
     release, design = made.release, dataclasses.replace(made, design=None).planned.measured
-    np.testing.assert_array_equal(design.look_deviations, [look.deviation for look in release.looks])
+    np.testing.assert_array_equal([look.deviation for look in design.looks], [look.deviation for look in release.looks])
     assert release.closer
     assert design.closer_deviation == release.closer[0].deviation
     assert design.crossed == (() if crossed is None else (0,))

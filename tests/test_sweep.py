@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from releases import joint_counts
 
 import trigmech as tm
 from trigmech._parallel import THREADS_VARIABLE
@@ -14,7 +15,7 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions import look_up
 from trigmech.functions.partition import Partition, columns_of
-from trigmech.measurement import counts, sweep
+from trigmech.measurement import sweep
 from trigmech.measurement.compact import Compact, Layout
 from trigmech.measurement.counts import Histograms, JointCounts
 from trigmech.measurement.exact import exact_sums
@@ -305,7 +306,7 @@ def test_many_rows_have_the_same_sums_on_any_number_of_threads(threads, monkeypa
                for column in columns_of(DOMAIN)]
     tables = [((j, h), (np.arange(columns[j].size), np.arange(columns[h].size))) for j in range(7) for h in range(j)]
     scores = [np.full((column.size, 1), -2**15) for column in columns]
-    found, sums = counts.joint_counts(PrivateRows.of(points, DOMAIN), columns, tables, scores, np.array([[0, 1]]))
+    found, sums = joint_counts(PrivateRows.of(points, DOMAIN), columns, tables, scores, np.array([[0, 1]]))
     codes = [column.codes(points) for column in columns]
     for ((j, h), _), table in zip(tables, found, strict=True):
         expected = np.zeros(table.shape)
@@ -319,7 +320,7 @@ def test_tables_too_large_for_a_space_of_each_thread_are_counted_by_one(monkeypa
     monkeypatch.setenv(THREADS_VARIABLE, "3")
     points = rows_of(3_000, 4)
     columns = columns_of(DOMAIN)
-    found, _ = counts.joint_counts(PrivateRows.of(points, DOMAIN), columns, [((4, 1), (np.arange(3), np.arange(3)))])
+    found, _ = joint_counts(PrivateRows.of(points, DOMAIN), columns, [((4, 1), (np.arange(3), np.arange(3)))])
     assert found[0].sum() == 3_000
     np.testing.assert_array_equal(found[0].sum(axis=1), points[:, 7:10].sum(axis=0))
 

@@ -503,7 +503,7 @@ def test_columns_of_many_categories_have_less_noise_each_and_all_cost_what_is_ch
                         C("many", kind="categorical", categories=tuple(map(str, range(300)))),
                         C("flag", 0, 1, "binary")])
     measured = tm.design(5_000, schema, tm.Budget(1.0, DELTAS[kind])).measured
-    noise = dict(zip(schema.names, measured.look_deviations, strict=True))
+    noise = dict(zip(schema.names, [look.deviation for look in measured.looks], strict=True))
     contrasted = [isinstance(look.query, one_way.Contrasts | Signs) for look in measured.looks]
     assert noise["many"] < 0.6 * noise["age"] or contrasted[1]
     assert noise["many"] < 0.5 * noise["few"] or contrasted[0]

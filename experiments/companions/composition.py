@@ -10,6 +10,7 @@ from scipy import optimize, stats
 
 from experiments import frames
 from experiments.asked import Asked
+from experiments.declare import Experiment
 from trigmech.privacy.accounting import epsilon_of
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon, mu_of_pure
@@ -64,3 +65,8 @@ def composition(asked: Asked) -> Path:
     return frames.published("composition", asked, rows, delta=DELTA, table=table, wrong=len(wrong), cases=len(rows),
                          from_on=min((row["epsilon_0"] * row["k"]**0.5 for row in wrong), default=math.inf),
                          least=", ".join(f"{k} at δ = {delta:g}" for delta, k in least.items()))
+
+
+declared = [Experiment(
+    name="composition", run=composition,
+    what="companions: theorems of composition against the exact optimum (seconds; no data)")]

@@ -26,11 +26,7 @@ LARGEST_TABLE = 10**6
 
 
 def load(name: str) -> tuple[Codes, tuple[int, ...]]:
-    """Return a table (n, d) of codes, each column in one piece, and the sizes of its domains.
-
-    Raises DatasetMissing if it is not below the directory that TRIGMECH_DATA names, DatasetCorrupt if it is another.
-    TIC, 5,822 of its 9,822 rows, comes with the package ISLP.
-    """
+    """Return a table (n, d) of codes, each column in one piece, and the sizes of its domains."""
     folder, known = TABLES[name]
     path = in_package(folder, "data/Caravan.csv") if name == "tic" else file(f"{folder}/{name}.csv")
     content = path.read_bytes()

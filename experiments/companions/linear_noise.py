@@ -23,6 +23,7 @@ from scipy import ndimage, optimize, sparse
 
 from experiments import Array, frames
 from experiments.asked import Asked
+from experiments.declare import Experiment
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
@@ -399,3 +400,8 @@ def linear(asked: Asked) -> Path:
         certified=frames.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
         gains=frames.grid(("k", "ε = 0.5", "1", "2", "4"), [
             (k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0))) for k in (1, 3, 10, 30)]))
+
+
+declared = [Experiment(
+    name="linear", run=linear,
+    what="companions: near-optimal noise for linear queries, and how near (a minute; no data)")]

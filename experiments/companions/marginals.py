@@ -102,10 +102,7 @@ def classification_error(name: str, target: str, train: Codes, test: Codes, doma
 
 
 def measured(dataset: str, method: str, epsilon: float, repetition: int, svm: bool) -> dict[str, Any]:
-    """Return, of one synthetic table, "seconds" and the mean total variation by k; or "refused", why there is none.
-
-    With `svm` the error by target of what is learned from a table of four fifths of the rows.
-    """
+    """Return, of one synthetic table, "seconds" and the mean total variation by k; or "refused", why there is none."""
     table, domain = loaded(dataset)
     rng = np.random.default_rng([SEED, repetition, *dataset.encode(), int(1000 * epsilon)])
     train, test = table, table

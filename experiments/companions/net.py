@@ -20,6 +20,7 @@ import trigmech as tm
 from experiments import Array, baselines, frames
 from experiments.asked import Asked
 from experiments.companions.selection import exponential, exponents
+from experiments.declare import Experiment
 from trigmech.errors import InputError
 
 LARGEST_NET = 500_000
@@ -46,16 +47,6 @@ def worst_errors(net: Array, answers: Array, truth: Array) -> Array:
     """Return each database's worst error; `answers` (queries, points) are the points' own."""
     return np.concatenate([np.abs(part @ answers.T - truth).max(axis=1)
                            for part in np.array_split(net, max(1, len(net) // 20_000))])
-
-
-def net_mechanism(table: Array, points: Array, net: Array, queries: Queries, epsilon: float, rng: np.random.Generator,
-                  sensitivity: float) -> Array:
-    """Return the weights on the points of a database drawn by the exponential mechanism; a simulation.
-
-    `sensitivity` is of one query's answer: (high - low) / n for means of functions with values from low to high.
-    """
-    errors = worst_errors(net, queries(points), queries(table).mean(axis=1))
-    return np.asarray(net[exponential(-errors, sensitivity, epsilon, rng)])
 
 
 def exact_loss(points: int, n: int, rows: int, answers: Array, epsilon: float, sensitivity: float) -> float:
@@ -149,3 +140,8 @@ def net(asked: Asked) -> Path:
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
     return frames.published("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses,
                             exponents=exponents)
+
+
+declared = [Experiment(
+    name="net", run=net,
+    what="companions: the exponential and the net mechanism (a minute; no data)")]

@@ -24,6 +24,7 @@ from rich.progress import track
 from experiments import Array, datasets, frames
 from experiments.asked import Asked
 from experiments.cells import HERE, save
+from experiments.declare import Experiment
 from experiments.protocols.data import adult_rows
 
 PAGE = HERE.parent / "docs" / "gallery.md"
@@ -125,10 +126,7 @@ def noisy_max_law(gap: float, scale: float) -> float:
 
 
 def tutorial(asked: Asked) -> Path:
-    """Write results/tutorial.csv and .md, and the tables of docs/gallery.md.
-
-    Quick leaves out what draws for each row of the table, and the page of the documentation.
-    """
+    """Write results/tutorial.csv and .md, and the tables of docs/gallery.md."""
     slow = ("Randomised response", "Unary encoding") if asked.quick else ()
     rows, tables = frames.Rows(), dict[str, str]()
     for each in track(GALLERY, "tutorial"):
@@ -144,3 +142,8 @@ def tutorial(asked: Asked) -> Path:
                                PAGE.read_text(encoding="utf-8")))
     return frames.published("tutorial", asked, rows, sections="\n\n".join(
         f"## {each.title}\n\n{each.guarantee}\n\n{tables[each.title]}" for each in GALLERY if each.title not in slow))
+
+
+declared = [Experiment(
+    name="tutorial", run=tutorial,
+    what="companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)")]

@@ -62,10 +62,7 @@ class TableSet:
 
 
 def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
-    """Return the rows of a data set that are given to a synthesizer, and their public description.
-
-    Raises DatasetMissing if the name is unknown or a file is not there.
-    """
+    """Return the rows of a data set that are given to a synthesizer, and their public description."""
     return find(name).load()
 
 
@@ -127,10 +124,7 @@ def _sets_of(path: Path) -> list[TableSet]:
 
 
 def from_path(path: Path) -> TableSet:
-    """Return anyone's table as a data set of all protocols that it fits; a fifth of its rows are kept for tests there.
-
-    Raises DatasetMissing if a file is not there, or if it has columns that no protocol takes.
-    """
+    """Return anyone's table as a data set of all protocols that it fits; a fifth of its rows are for tests there."""
     described = path.with_suffix(".toml")
     for each in (path, described):
         if not each.is_file():

@@ -80,11 +80,7 @@ def adult(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataF
 
 def smooth(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
            within: str = "") -> dict[str, float]:
-    """Return worst errors of kernels of 10 centres (W1), of pairs of columns (W2) and of second moments (W3).
-
-    The queries are of the same kind and seed as those of the experiments w1, w2 and w3, but fewer; answers are from
-    the rows.
-    """
+    """Return worst errors of kernels of 10 centres (W1), of pairs of columns (W2) and of second moments (W3)."""
     columns = list(schema.columns)
     both = [_cube(columns, table[list(schema.names)].astype(float)) for table in (real, made)]
     d, found = schema.d, dict[str, float]()

@@ -39,12 +39,6 @@ class Evaluation:
         """The worst absolute error for each width."""
         return self.errors.max(axis=0)
 
-    @property
-    def worst_relative(self) -> NDArray[np.float64]:
-        """The worst error relative to the table's answer for each width; infinite where that is 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.nan_to_num(np.abs(self.answers / self.truth - 1.0), nan=0.0, posinf=np.inf).max(axis=0)
-
 
 def evaluate(workload: Workload, table: NDArray[np.float64], distribution: Distribution) -> Evaluation:
     """Answer a workload from a table and from a distribution.
@@ -78,12 +72,6 @@ def total_variations(domain: Domain, table: NDArray[np.float64], distribution: D
     pairs = [[total_variation(a.T @ c / len(table), b.T @ d) for c, d in zip(true, made, strict=True)]
              for a, b in zip(true, weighted, strict=True)]
     return np.array(single), np.array(pairs).reshape(len(true), len(true))
-
-
-def distribution_differences(table: NDArray[np.float64], distribution: Distribution) -> NDArray[np.float64]:
-    """Return the largest difference (d,) between the distribution functions of each coordinate; private."""
-    return np.array([distribution_difference(true, made, distribution.weights)
-                     for true, made in zip(table.T, distribution.points.T, strict=True)])
 
 
 def distribution_difference(true: NDArray[np.float64], made: NDArray[np.float64],

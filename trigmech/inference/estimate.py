@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from trigmech._arrays import Array
 from trigmech._html import html_table
-from trigmech._validate import finite
+from trigmech._validate import check_level, finite
 from trigmech.errors import InputError, shown
 
 
@@ -84,8 +84,7 @@ def combine(estimates: ArrayLike, variances: ArrayLike | None = None, level: flo
     >>> tm.combine([1.0, 1.2, 1.1, 0.9])
     Estimate(1.05 (0.5907 to 1.509); 95% intervals for the population)
     """
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    check_level(level)
     values = np.asarray(estimates)
     values = finite("estimates", values, *values.shape).astype(np.float64)
     if values.ndim == 0 or len(values) < 2:

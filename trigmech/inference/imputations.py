@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._arrays import Array
-from trigmech._validate import fields, finite, of_kind
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_level, fields, finite, of_kind
+from trigmech.errors import InputError
 from trigmech.inference.bias import bias, squared
 from trigmech.inference.estimate import Estimate, within
 from trigmech.schema.schema import Schema
@@ -256,8 +256,7 @@ class Imputations:
         B is the variance over the tables. R, a quarter of the mean square of the difference between a table's halves,
         is the part of it that the measured functions leave open: its rows N are as good as a sample there.
         """
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+        check_level(level)
         whole, halves = np.asarray(whole, dtype=np.float64), np.asarray(halves, dtype=np.float64)
         m, value = len(whole), whole.mean(axis=0)
         between = whole.var(axis=0, ddof=1)

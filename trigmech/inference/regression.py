@@ -10,8 +10,8 @@ from scipy.special import stdtr
 
 from trigmech._arrays import Array
 from trigmech._optional import need
-from trigmech._validate import check_choice
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_choice, check_level
+from trigmech.errors import InputError
 from trigmech.inference.formula import Formula, parsed_formula
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.sql import LARGE, why_untold
@@ -127,8 +127,7 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
     """
     need("answers", "a regression")
     check_choice("family", family, Family)
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    check_level(level)
     model = _Model(imputations.schema, parsed_formula(formula, imputations.schema.table_names), family)
     model.begin(imputations.columns(0))
     whole, halves, naive = [], [], []

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Array
 from trigmech._optional import need
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_level
+from trigmech.errors import InputError
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.sql_question import ENDS, MARK, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema
@@ -133,8 +134,7 @@ def ask(imputations: Imputations, query: str, level: float = 0.95) -> Answer:
     table stands for n / rows of them. Privacy: post-processing. Cost: the query on every table and on its halves.
     """
     need("answers", "a question in SQL")
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    check_level(level)
     with _database(imputations.schema) as connection:
         question = parsed(connection.cursor(), query, imputations.schema.table_names)
         # A question that names no column counts rows.

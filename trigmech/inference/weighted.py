@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from trigmech._arrays import Array
-from trigmech._validate import numbers
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_level, numbers
 from trigmech.inference.bias import bias, squared
 from trigmech.inference.estimate import Estimate
 from trigmech.inference.posterior import Posterior, Variances
@@ -85,8 +84,7 @@ class WeightedTable:
         The variance is that of the noise, of what no measured function tells and, for a population, of sampling, with
         the mean square of the bias that rehearsals of the release show.
         """
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+        check_level(level)
         psi = self._checked(influence)
         found = numbers("values", values, psi.shape[1])
         noise, untold = self.posterior.variances(psi)

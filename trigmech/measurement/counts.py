@@ -145,14 +145,6 @@ def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Array
     return asked.parted(rows.sums(asked))
 
 
-def joint_counts(rows: PrivateRows, partitions: Sequence[Partition], tables: Sequence[tuple[Sequence[int], Sequence[
-        Integers]]], scores: Sequence[Integers] = (), places: Integers = NO_PRODUCTS) -> tuple[list[Array], Array]:
-    """Return contingency tables and sums (K,) of products of two scores; private. See :class:`JointCounts`."""
-    asked = JointCounts(tuple(partitions), tuple((tuple(columns), tuple(maps)) for columns, maps in tables),
-                        tuple(scores), places)
-    return asked.parted(rows.sums(asked))
-
-
 def _check_groups(total: Total, sizes: Sequence[int]) -> None:
     """Raise an InputError unless the shares of each group sum to the number of persons."""
     ends = np.cumsum(sizes).tolist()

@@ -87,17 +87,10 @@ class AdaptiveDesign:
 class SoFar:
     """The facts that a round may know: public facts, and all numbers that earlier rounds released.
 
-    Parameters
-    ----------
-    facts : PublicFacts
-    round : int
-        The number of the round, from 0.
-    measurements : tuple of Measurement
-        The measurements of earlier rounds, with values.
-    selected : tuple of Query
-        The queries that rounds of :class:`Select` chose, in order.
-    columns : tuple of ReleasedColumn
-        The positions and probabilities of each column; equal probabilities before a column is measured.
+    round: The number of the round, from 0.
+    measurements: The measurements of earlier rounds, with values.
+    selected: The queries that rounds of :class:`Select` chose, in order.
+    columns: The positions and probabilities of each column; equal probabilities before a column is measured.
     """
 
     facts: PublicFacts

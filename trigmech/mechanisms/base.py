@@ -57,16 +57,10 @@ class PublicFacts:
 class History:
     """The released numbers of the earlier rounds of a run. Public.
 
-    Parameters
-    ----------
-    run : str
-        The run's identifier.
-    seed : int
-        The seed of public random numbers.
-    round : int
-        The number of answered questions; 0 at the beginning of a run with shares.
-    draws : tuple of (Charge, ndarray)
-        The released numbers of each draw, in order.
+    run: The run's identifier.
+    seed: The seed of public random numbers.
+    round: The number of answered questions; 0 at the beginning of a run with shares.
+    draws: The charge and the released numbers of each draw, in order.
     """
 
     run: str
@@ -179,10 +173,7 @@ class Design:
 class Measured:
     """The measurements that are released at once.
 
-    Parameters
-    ----------
-    rounds : tuple of Round
-        Each is one draw of noise.
+    rounds: Each is one draw of noise.
     """
 
     rounds: tuple[Round, ...]

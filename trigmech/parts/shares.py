@@ -244,10 +244,7 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
 def load_part(path: str | Path) -> Part:
     """Return the part or the share of a file.
 
-    Raises
-    ------
-    InputError
-        As :meth:`Part.load`.
+    Raises an InputError as :meth:`Part.load`.
     """
     try:
         return Share.load(path)

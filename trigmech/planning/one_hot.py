@@ -103,13 +103,8 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
     degree, pair_degree, triples, weighted: For the numbers; see :func:`trigmech.planning.search.plan_moments`.
     max_functions: Limit of K. The largest tables are left out first.
 
-    Returns
-    -------
-    MomentDesign
-        Its functions use all coordinates; the functions of numbers come first.
-
-    Raises an InputError if there are more than ``max_functions`` or 4096 indicators, or if an option for the numbers
-    breaks a rule.
+    The functions of numbers come first. Raises an InputError if there are more than ``max_functions`` or 4096
+    indicators, or if an option for the numbers breaks a rule.
 
     Privacy: public numbers only; the sensitivity is proved in the module's docstring. Cost: seconds at most.
     """

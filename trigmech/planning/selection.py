@@ -65,20 +65,12 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
                   strengths: Array, occupied: Array | None = None) -> tuple[Measurement[Marginal], ...]:
     """Return the queries of the last round: some of the tables of two columns again, and tables of three.
 
-    Parameters
-    ----------
-    design : TableDesign
-        A design with a charge for selected tables.
-    columns : sequence of ReleasedColumn
-    tables : sequence of Measurement
-        The first measurements of the tables of two columns.
-    strengths : ndarray (t,)
-        The total variation of each table from independence, after shrinkage.
-    occupied : ndarray (t,), optional
-        The number of occupied cells of each table; infinite if the table is not sparse. Default: all infinite.
+    design: A design with a charge for selected tables.
+    tables: The first measurements of the tables of two columns.
+    strengths (t,): The total variation of each table from independence, after shrinkage.
+    occupied (t,): The number of occupied cells of each table; infinite if the table is not sparse. Default: all
+      infinite.
 
-    Notes
-    -----
     Privacy: public and released numbers only. The sensitivity of the weighted vector is 1 / n for any selection.
     """
     noise = design.deviation(design.selected)

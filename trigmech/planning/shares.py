@@ -45,25 +45,16 @@ LEAST_SHARE = 1e-6
 class Shares:
     """Fractions of the budget: of mu^2 for Gaussian noise, or of epsilon if delta is 0.
 
-    Parameters
-    ----------
-    look, closer : float
-        Fractions of the whole budget, for the measurement of each column and for details of heavy intervals. The rest
-        is for dependence.
-    products : float
-        The fraction of the rest that goes to products.
-    scores : int
-        The number of cosines of each number's ranks in these products. With 0, the directions of rows take their place
-        (:class:`trigmech.queries.directions.Directions`). If delta is 0, directions are not measured.
-    selected : float
-        The fraction of the tables' budget that is kept for tables whose first measurement justifies a second one. If
-        delta is 0, all tables are measured once.
+    look, closer: Fractions of the whole budget, for the measurement of each column and for details of heavy intervals.
+      The rest is for dependence.
+    products: The fraction of the rest that goes to products.
+    scores: The number of cosines of each number's ranks in these products. With 0, the directions of rows take their
+      place (:class:`trigmech.queries.directions.Directions`). If delta is 0, directions are not measured.
+    selected: The fraction of the tables' budget that is kept for tables whose first measurement justifies a second one.
+      If delta is 0, all tables are measured once.
 
-    Raises
-    ------
-    InputError
-        If a fraction is not a number, is below 10^-6 and not 0, or leaves less than 10^-6; if ``look`` is 0; or if
-        ``scores`` is not an integer that is at least 0.
+    Raises an InputError if a fraction is not a number, is below 10^-6 and not 0, or leaves less than 10^-6; if ``look``
+    is 0; or if ``scores`` is not an integer that is at least 0.
     """
 
     look: float

@@ -178,11 +178,6 @@ class TableDesign:
         """The standard deviation of the noise in a frequency of the details; infinite without a charge for them."""
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
-    @property
-    def look_deviations(self) -> Array:
-        """The standard deviation of the noise in the look's values of each column (d,)."""
-        return np.array([look.deviation for look in self.looks])
-
     def deviation(self, charge: Charge | None, entries: int = 1) -> float:
         """Return the standard deviation of a charge's noise in each of some entries; infinite without a charge."""
         return math.inf if charge is None else charge.deviation(entries)

@@ -29,12 +29,8 @@ UNIT = 2.0**-53
 class Query(ABC):
     """Functions of a row; their means are measured.
 
-    Attributes
-    ----------
-    name : str
-        The name of the class in files.
-    columns : tuple of int
-        The columns that the functions use, by position in the schema.
+    name: The name of the class in files.
+    columns: The columns that the functions use, by position in the schema.
     """
 
     name: ClassVar[str]
@@ -142,15 +138,9 @@ class Query(ABC):
     def written(self, book: Any) -> tuple[list[int], Array]:
         """Return the whole numbers and the floats that describe this query in a file.
 
-        Parameters
-        ----------
-        book : Book
-            Holds the partitions and maps that queries share, by number; see :mod:`trigmech.queries.book`.
+        book: Holds the partitions and maps that queries share, by number; see :mod:`trigmech.queries.book`.
 
-        Raises
-        ------
-        InputError
-            If the query cannot be written.
+        Raises an InputError if the query cannot be written.
         """
         raise InputError(f"queries of the kind {self.name!r} have no form in a file: define written and read, and "
                          "register the class by trigmech.queries.book.register")
@@ -159,16 +149,9 @@ class Query(ABC):
     def read(cls, integers: Any, floats: Any, book: Any) -> Self:
         """Return the query that was written.
 
-        Parameters
-        ----------
-        integers, floats : Numbers
-            The numbers that `written` returned. The method must take all of them.
-        book : Book
+        integers, floats: The numbers that `written` returned. The method must take all of them.
 
-        Raises
-        ------
-        InputError
-            If the numbers do not describe such a query. A file is not trusted.
+        Raises an InputError if the numbers do not describe such a query. A file is not trusted.
         """
         raise InputError(f"queries of the kind {cls.name!r} cannot be read")
 
@@ -205,16 +188,10 @@ Q = TypeVar("Q", bound=Query, covariant=True)
 class Measurement(Generic[Q]):
     """A query with its weight, its noise and, after the draw, its values.
 
-    Parameters
-    ----------
-    query : Query
-    weight : float
-        A number above 0. The query's vector is multiplied by it before the noise is added, and divided by it
-        afterwards.
-    values : ndarray (size,), optional
-        The noisy vector divided by the weight. None before the draw.
-    noise : float
-        Standard deviation of the noise in each entry of the weighted vector. The noise is uncorrelated.
+    weight: A number above 0. The query's vector is multiplied by it before the noise is added, and divided by it
+      afterwards.
+    values (size,): The noisy vector divided by the weight. None before the draw.
+    noise: Standard deviation of the noise in each entry of the weighted vector. The noise is uncorrelated.
     """
 
     query: Q

@@ -33,7 +33,7 @@ class Tables(NamedTuple):
     staying: Floats
 
 
-class Parts(NamedTuple):
+class MovedProducts(NamedTuple):
     """The products of a column's features; those of feature a are start[a] <= s < start[a + 1].
 
     Product s is product of[s] of all, and belongs to the column's group ``groups``; ``sums`` are the residuals.
@@ -84,8 +84,9 @@ def find_factors(objective: Objective, block: NDArray[np.int32], j: int, factors
 
 
 @njit(cache=True, nogil=True)
-def find_costs(tables: Tables, parts: Parts, cell: NDArray[np.int32], histogram: Floats, firm: float, feature: Floats,
-               block: NDArray[np.int32], places: Integers, factors: Floats, slopes: Floats, costs: Floats) -> None:
+def find_costs(tables: Tables, parts: MovedProducts, cell: NDArray[np.int32], histogram: Floats, firm: float,
+               feature: Floats, block: NDArray[np.int32], places: Integers, factors: Floats, slopes: Floats,
+               costs: Floats) -> None:
     """Write what the objective would change by without each entry (block,) of the moved column.
 
     ``cell`` and ``feature`` are those of the column's positions. ``slopes`` (2, block) is room.
@@ -112,7 +113,7 @@ def find_costs(tables: Tables, parts: Parts, cell: NDArray[np.int32], histogram:
 
 
 @njit(cache=True, nogil=True)
-def find_slopes(parts: Parts, factors: Floats, linear: Floats, curvature: Floats) -> None:
+def find_slopes(parts: MovedProducts, factors: Floats, linear: Floats, curvature: Floats) -> None:
     """Write how the products' sum of squares depends on each feature of the moved column."""
     for a in range(len(linear)):
         slope = bend = 0.0
@@ -197,7 +198,7 @@ def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
 
 
 @njit(cache=True, nogil=True)
-def parts_of(objective: Objective, residuals: Residuals, j: int) -> Parts:
+def parts_of(objective: Objective, residuals: Residuals, j: int) -> MovedProducts:
     groups, q = objective.groups, objective.features[j]
     start, low, high = np.zeros(q + 1, dtype=np.int64), groups.start[j], groups.start[j + 1]
     for s in range(groups.product_start[low], groups.product_start[high]):
@@ -211,7 +212,7 @@ def parts_of(objective: Objective, residuals: Residuals, j: int) -> Parts:
             if a < q:
                 own[place[a]], of[place[a]] = g - low, groups.product_of[s]
                 place[a] += 1
-    return Parts(start, own, of, objective.products.weights[of], residuals.products[of])
+    return MovedProducts(start, own, of, objective.products.weights[of], residuals.products[of])
 
 
 @njit(cache=True, nogil=True)

@@ -59,21 +59,12 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
                    rival: float = math.inf) -> tuple[Array, float]:
     """Return the posterior mean (c,) of a histogram, which can be negative, and -2 log of the marginal likelihood.
 
-    Parameters
-    ----------
-    values : ndarray (c,)
-        The measured histogram; if ``cumulative``, encoded by the factor of prefix sums.
-    deviation : float
-        The standard deviation of the noise, above 0.
-    total : float
-        The sum of the histogram, above 0.
-    cumulative : bool
-    rival : float
-        -2 log of the marginal likelihood of another model. The search for atoms ends if they cannot bring this model
-        near it.
+    values (c,): The measured histogram; if ``cumulative``, encoded by the factor of prefix sums.
+    deviation: The standard deviation of the noise, above 0.
+    total: The sum of the histogram, above 0.
+    rival: -2 log of the marginal likelihood of another model. The search for atoms ends if they cannot bring this model
+      near it.
 
-    Notes
-    -----
     The likelihood leaves out a constant, so that it can be compared with squared residuals over deviation^2. Cost:
     about 3 ms, as much again for each atom, and .1 s once for each number of intervals.
     """

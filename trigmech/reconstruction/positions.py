@@ -83,7 +83,7 @@ def points_of(positions: list[Positions], rows: Codes, d: int,
     return points, free
 
 
-class Factors:
+class ColumnFeatures:
     """The features of each column, which are the factors of functions, numbered in order of their first use."""
 
     def __init__(self, domain: Domain, positions: list[Positions]) -> None:
@@ -134,7 +134,7 @@ def objective_of(index: FunctionIndex, functions: FunctionSet, positions: list[P
     It holds whole-row functions only if they are products of a profile. ``target`` and ``scales`` (K,) are the means
     and their deviations.
     """
-    factors = Factors(index.domain, positions)
+    factors = ColumnFeatures(index.domain, positions)
     columns, features = _products(index, len(positions), factors)
     target, weights = target.copy(), 1.0 / scales**2
     if isinstance(functions, Features):
@@ -163,7 +163,7 @@ def objective_of(index: FunctionIndex, functions: FunctionSet, positions: list[P
     return asked
 
 
-def _products(index: FunctionIndex, count: int, factors: Factors) -> tuple[Integers, Integers]:
+def _products(index: FunctionIndex, count: int, factors: ColumnFeatures) -> tuple[Integers, Integers]:
     """Return the columns (K, widest) and features of each product, with -1 for no column. Whole rows come later."""
     widest = count if index.whole else max(int(index.width.max(initial=1)), 1)
     columns, features = np.full((2, index.K, widest), -1)
