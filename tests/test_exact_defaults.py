@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,16 +12,21 @@ import pytest
 import trigmech as tm
 from trigmech.cli import app
 from trigmech.domain import Domain
+from trigmech.engines import spark
 from trigmech.errors import InputError
 from trigmech.evaluation import judgement
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.inference import drawing
+from trigmech.inspection import files
 from trigmech.measurement.exact import _Evaluated
 from trigmech.measurement.private_bounds import CellCounts
 from trigmech.mechanisms.adaptive import SoFar
 from trigmech.planning import dependence
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.joint import Marginal
+from trigmech.schema import guessing
+from trigmech.tables.lenient import LenientFile
 
 
 def test_the_older_name_of_rows_is_rows():
@@ -129,3 +135,45 @@ def test_the_loss_of_regressions_is_the_mean_over_columns_of_what_is_lost(monkey
     (found,) = judgement._regressions(coding, side, side, side, details, None)
     assert found.value == pytest.approx((0.4 + 0.0 + 0.2) / 3.0)
     assert sorted(details["regressions"]) == ["a", "b", "d"]
+
+
+def test_the_moments_of_imputed_rows_are_asked_for_in_the_order_of_the_functions():
+    asked, moments = [], np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+    fits = SimpleNamespace(_single=[moments, moments[:1]], _kept=np.zeros(0, dtype=np.bool_),
+                           _smooth=SimpleNamespace(factors=np.zeros((0, 4), dtype=np.int64)))
+    drawing._Fits._ask_smooth(fits, SimpleNamespace(products=lambda *given: asked.append(given)), 1, 0.01)
+    (columns, functions, means, weights), (other, *_) = asked
+    assert (columns.tolist(), functions.tolist(), other.tolist()) == ([[0]] * 3, [[0], [1], [2]], [[1]])
+    np.testing.assert_array_equal(means, [0.2, 0.4, 0.6])
+    np.testing.assert_allclose(weights, 1.0 / 0.05**2)
+
+
+# Tables
+
+
+def test_names_of_another_encoding_are_told_with_it(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("Größe,b\n1,2\n".encode("latin-1"))
+    file, found = LenientFile(path), []
+    assert files._begun(file, found)
+    assert file.names == ("Größe", "b")
+    assert [each.kind for each in found] == ["encoding"]
+
+
+def test_a_spark_session_that_was_made_for_a_table_is_ended_with_it_and_no_other():
+    stopped = []
+    table = SimpleNamespace(_session=SimpleNamespace(stop=lambda: stopped.append(True)))
+    spark.SparkWorkers.close(table)
+    assert (stopped, table._session) == ([True], None)
+    spark.SparkWorkers.close(table)
+    assert stopped == [True]
+
+
+def test_a_column_that_is_empty_at_first_has_the_type_of_what_comes_later(monkeypatch):
+    beginning = guessing.Beginning(pd.DataFrame({"x": np.array([None, None], dtype=object)}))
+    monkeypatch.setattr(beginning, "_later", lambda name: pd.DataFrame({"x": [0.0, 1.5]}))
+    seen, guess = [], guessing._guess
+    monkeypatch.setattr(guessing, "_guess", lambda values, dtype, options: seen.append(dtype) or guess(
+        values, dtype, options))
+    assert beginning.guess("x") == ("continuous", [])
+    assert seen == [nw.Float64]
