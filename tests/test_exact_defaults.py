@@ -20,12 +20,14 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import drawing
 from trigmech.inspection import files
 from trigmech.measurement.exact import _Evaluated
-from trigmech.measurement.private_bounds import CellCounts
+from trigmech.measurement.private_bounds import CellCounts, histogram_charges
+from trigmech.measurement.private_categories import selection_charges, without_thresholds
 from trigmech.mechanisms.adaptive import SoFar
 from trigmech.planning import dependence
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.joint import Marginal
 from trigmech.schema import guessing
+from trigmech.synthesis import design
 from trigmech.tables.lenient import LenientFile
 
 
@@ -104,6 +106,17 @@ def test_the_noise_that_cells_are_planned_for_is_that_of_equal_weights_after_all
     (wanted, found), = seen
     assert found == pytest.approx(noise, rel=1e-12)
     assert wanted == pytest.approx(dependence.FINENESS / math.sqrt(2.0 * noise), rel=1e-12)
+
+
+def test_each_column_whose_bounds_or_categories_are_found_has_an_equal_part_of_their_share():
+    schema = tm.Schema([tm.Column("x", private_bounds=True), tm.Column("a", kind="categorical", categories="private"),
+                        tm.Column("b", kind="categorical", categories="private"), tm.Column("y", 0, 1)])
+    budget = tm.Budget(3.0, 1e-6)
+    made = design(500, schema, budget, bounds_share=0.3)
+    np.testing.assert_allclose([each.scale for each in made.categories],
+                               [each.scale for each in selection_charges(budget, 0.2, 2)], rtol=1e-12)
+    bounds = histogram_charges(without_thresholds(budget), 0.1, 1)
+    np.testing.assert_allclose([each.scale for each in made.bounds], [each.scale for each in bounds], rtol=1e-12)
 
 
 def test_counts_of_private_bounds_are_at_most_the_persons():
