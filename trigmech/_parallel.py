@@ -5,15 +5,20 @@ a sum has the same bits on one thread and on many.
 """
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
@@ -78,3 +83,16 @@ def total(work: Callable[[int, int], NDArray[np.float64]], rows: int, size: int,
     for part in in_order(work, rows, size):
         result += part
     return result
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread within a ``with``."""
+    return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries(scipy: bool) -> "ThreadpoolController":
+    """Return the libraries of NumPy, and of SciPy if it is loaded; to look for them takes longer than many a fit."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

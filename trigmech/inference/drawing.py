@@ -12,10 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
-from threadpoolctl import threadpool_limits
 
 from trigmech._arrays import Array, Codes
-from trigmech._parallel import in_order
+from trigmech._parallel import in_order, one_blas_thread
 from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
@@ -67,7 +66,7 @@ def imputed(release: Release, points: Array, design: Design, rehearsed: Array, c
     """
     check_integers(2, m=count)
     # The workers are the threads: those of BLAS would only wait for each other.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return _imputed(release, points, design, rehearsed, count, population, rng, progress)
 
 

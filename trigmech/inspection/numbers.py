@@ -134,11 +134,8 @@ class NumberLook:
 
     def _decimals(self) -> list[Finding]:
         column, digits = self._column, self._digits
-        if column.kind != "continuous" or column.decimals is not None or column.private_bounds or (
-                self._rows < FEWEST or digits > MOST_DIGITS):
-            return []
         default = default_digits(column)
-        if default is None or default[0] <= digits <= default[1]:
+        if default is None or default[0] <= digits <= default[1] or self._rows < FEWEST or digits > MOST_DIGITS:
             return []
         # More digits than the default are mostly those of a computation, but prices have two.
         if digits > default[1] and digits > MORE_DIGITS:

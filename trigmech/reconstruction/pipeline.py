@@ -4,9 +4,9 @@ import time
 from typing import Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from trigmech._arrays import Array, Codes
+from trigmech._parallel import one_blas_thread
 from trigmech.distribution import Distribution
 from trigmech.errors import SolverError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -74,7 +74,7 @@ def reconstruct(release: Release, count: int, rng: np.random.Generator, *, fit: 
     n.
     """
     # The products of BLAS are few and small here, and its threads would compete with the package's own.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return _reconstruct(release, count, rng, fit, denoise, copula, weigh, iterations, costs)
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from trigmech._arrays import Array
+from trigmech._parallel import one_blas_thread
 from trigmech.distribution import Distribution
 from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
@@ -67,7 +67,7 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
     constrained = ConstrainedRows(release.schema, release.columns, release.closer)
     release = constrained.of(release)
     targets = Targets(release, shrunk)
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
     points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
@@ -256,7 +256,7 @@ class Targets:
     def __init__(self, release: Release, shrunk: bool = True) -> None:
         self.release, self.dependent = release, False
         # The threads of BLAS cost more here than they save, and their number would change the last bits.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             self._shrink(release, shrunk)
 
     def _shrink(self, release: Release, shrunk: bool) -> None:
