@@ -34,8 +34,8 @@ NOISY = 2.0
 def rehearsals(release: Release, points: Array, design: Design, rng: np.random.Generator) -> Array:
     """Return two public tables, each with its fits to two releases with opposite noise (2, 3, rows, D).
 
-    The first table is smooth: columns that depend on each other by the release's copula alone. The other one is the fit.
-    Both have no rows in tails that may be noise.
+    The first table is smooth: columns that depend on each other by the release's copula alone. The other one is the
+    fit. Both have no rows in tails that may be noise.
 
     Privacy: post-processing. Cost: four releases and fits of at most 4,096 rows, on all threads.
     """
