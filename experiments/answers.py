@@ -168,9 +168,9 @@ def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dic
     estimate = imputations.estimate(lambda rows: all_of(rows)[0], LEVEL)
     found["imputations"] = estimate.value - true, 0.5 * (estimate.high - estimate.low)
     weighted = made.weighted()
-    values, influence = all_of(weighted.columns, weighted.weights)
-    closed = weighted.interval(values, influence, LEVEL)
-    found["weights"] = values - true, 0.5 * (closed.high - closed.low)
+    closed = weighted.estimate(all_of, LEVEL)
+    found["weights"] = closed.value - true, 0.5 * (closed.high - closed.low)
+    influence = all_of(weighted.columns, weighted.weights)[1]
     sampling = all_of(dict(table))[1].std(axis=0) / np.sqrt(n)
     noise = weighted.variances(influence).noise
     return {**{f"{name} {what}": values.tolist() for name, both in found.items()

@@ -180,10 +180,14 @@ def test_both_releases_of_a_rehearsal_have_opposite_noise():
     np.testing.assert_allclose(one + other, 2.0 * values, atol=1e-12)
 
 
-def test_imputations_hold_rehearsals_of_a_smooth_table_and_of_the_fit():
+def test_biases_are_those_of_the_rehearsed_smooth_table():
     made = imputed()
-    assert made.rehearsed.shape[:2] == (2, 3)
-    table, one, other = made.rehearsals(1)
+    # The rehearsal of the fit hides what the fit has lost already.
+    both = release()._rehearsed
+    assert both.shape[:2] == (2, 3)
+    assert made.rehearsed.shape[:2] == (1, 3)
+    np.testing.assert_array_equal(release().weighted().rehearsed, both[:1])
+    table, one, other = made.rehearsals(0)
     assert len(table["age"]) == len(one["age"]) == len(other["age"])
     assert not np.array_equal(one["age"], other["age"])
     assert abs(float(np.mean(table["age"])) - 50.0) < 6.0
@@ -493,6 +497,34 @@ def test_closed_intervals_count_the_bias_of_rehearsals():
                                               + made.squared_bias(age - mean))
 
 
+def test_closed_intervals_of_a_statistic_count_its_own_bias():
+    made = release().weighted()
+    table = made.posterior.points.copy()
+    moved, back = table.copy(), table.copy()
+    place = SCHEMA.domain.numbers[0]
+    table[:, place] = 0.0
+    moved[:, place], back[:, place] = 0.2, 0.1
+    made = replace(made, rehearsed=np.array([[table, moved, back]]))
+    places = [SCHEMA.decode(points, ["age"])["age"].mean() for points in (table, moved, back)]
+
+    def squares(columns, weights):
+        age = np.asarray(columns["age"], dtype=float)
+        assert weights.sum() == pytest.approx(1.0)
+        mean = weights @ age
+        return [mean**2], 2.0 * mean * (age - mean)[:, None]
+
+    found = made.estimate(squares)
+    values, influence = squares(made.columns, made.weights)
+    np.testing.assert_array_equal(found.value, values)
+    without = replace(made, rehearsed=np.zeros((0, 3, 0, SCHEMA.domain.d)))
+    np.testing.assert_array_equal(without.estimate(squares).low, without.interval(values, influence).low)
+    # The mean of both squares less the table's, which is not the square of what the mean of ages has too much.
+    bias = 0.5 * (places[1] ** 2 + places[2] ** 2) - places[0] ** 2
+    assert found.deviation**2 == pytest.approx(without.estimate(squares).deviation ** 2 + bias**2)
+    with pytest.raises(tm.InputError, match="level"):
+        made.estimate(squares, 1.0)
+
+
 def test_files_without_rehearsals_still_answer(tmp_path):
     from trigmech.inference.imputations import KIND
     from trigmech.inference.sql import ask
@@ -516,7 +548,7 @@ def test_questions_and_regressions_count_the_bias_as_estimates_do():
     from trigmech.inference.regression import fitted
     from trigmech.inference.sql import ask
 
-    made = imputed()
+    made = replace(imputed(), rehearsed=release()._rehearsed)
     assert len(made.rehearsed) == 2
     mean = made.estimate(lambda table: np.mean(table["age"]))
     answer = ask(made, "select avg(age) as age from release")

@@ -20,7 +20,7 @@ from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import Posterior, rows_looked_at
-from trigmech.inference.rehearsing import rehearsed_white
+from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
@@ -93,7 +93,8 @@ def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, 
             progress("imputations", len(made), count)
     measured = tuple(tuple(schema.names[j] for j in each.query.columns) for each in release.measurements
                      if isinstance(each.query, Marginal))
-    return Imputations(schema, release.n, np.array(made), posterior.white, population, measured, rehearsed)
+    return Imputations(schema, release.n, np.array(made), posterior.white, population, measured,
+                       rehearsed[:BIASED])
 
 
 def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
@@ -102,7 +103,7 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
     schema = design.schema_given
     release = ConstrainedRows(schema, release.columns, release.closer).of(release.described(schema))
     points = rows_looked_at(release, points, rng)
-    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, rehearsed)), rehearsed)
+    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, rehearsed)), rehearsed[:BIASED])
 
 
 class _Fits:

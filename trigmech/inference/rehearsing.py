@@ -24,6 +24,9 @@ from trigmech.reconstruction.tables import cells_of_columns, copula_of
 
 # Rows of a rehearsal at most.
 MOST = 4_096
+# Biases are those of so many rehearsals, from the first on: of the smooth table alone. A fit of the fit hides what the
+# fit has lost already. For correlated numbers it shows a tenth to a half of the bias, the smooth table most of it.
+BIASED = 1
 # Tails that hold less than so many deviations of the noise in one frequency may be empty.
 NOISY = 2.0
 
@@ -31,8 +34,8 @@ NOISY = 2.0
 def rehearsals(release: Release, points: Array, design: Design, rng: np.random.Generator) -> Array:
     """Return two public tables, each with its fits to two releases with opposite noise (2, 3, rows, D).
 
-    One table is smooth: columns that depend on each other by the release's copula alone. The other one is the fit. Both
-    have no rows in tails that may be noise.
+    The first table is smooth: columns that depend on each other by the release's copula alone. The other one is the
+    fit. Both have no rows in tails that may be noise.
 
     Privacy: post-processing. Cost: four releases and fits of at most 4,096 rows, on all threads.
     """

@@ -1,5 +1,6 @@
 """The fitted rows with weights: one table for all statistics, with closed intervals instead of imputations."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -82,15 +83,48 @@ class WeightedTable:
         Notes
         -----
         The variance is that of the noise, of what no measured function tells and, for a population, of sampling, with
-        the mean square of the bias that rehearsals of the release show.
+        the mean square of the bias that rehearsals of the release show. The bias is that of the influence's mean.
+        :meth:`estimate` counts that of the statistic itself, which is larger where a statistic is far from linear, as
+        coefficients of correlated columns are.
         """
-        check_level(level)
         psi = self._checked(influence)
-        found = numbers("values", values, psi.shape[1])
+        return self._interval(numbers("values", values, psi.shape[1]), psi, self.squared_bias(psi), level, population)
+
+    def estimate(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]], level: float = 0.95,
+                 population: bool = True) -> Estimate:
+        """Return a statistic with intervals that count the statistic's own bias in rehearsals of the release.
+
+        Parameters
+        ----------
+        statistic : callable
+            Maps columns by name and weights (m,) of sum 1 to values (q,) and influences (m, q), as for
+            :meth:`interval`. It is also called for other rows with even weights.
+        level, population
+            As for :meth:`interval`.
+
+        Raises
+        ------
+        InputError
+            If the level is not between 0 and 1, or the statistic returns other shapes or numbers that are not finite.
+        """
+        values, influence = statistic(self.columns, self.weights)
+        psi = self._checked(influence)
+        count = psi.shape[1]
+        again = np.array([[numbers("values", self._of_even_rows(statistic, points), count) for points in each]
+                          for each in self.rehearsed]).reshape(-1, 3, count)
+        return self._interval(numbers("values", values, count), psi, squared(bias(again)), level, population)
+
+    def _of_even_rows(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]],
+                      points: Array) -> ArrayLike:
+        even = np.full(len(points), 1.0 / len(points))
+        return statistic(self.schema.completed(self.schema.decode(points)), even)[0]
+
+    def _interval(self, found: Array, psi: Array, biased: Array, level: float, population: bool) -> Estimate:
+        check_level(level)
         noise, untold = self.posterior.variances(psi)
         squares = np.square(psi - self.weights @ psi)
         sampling = np.maximum(self.weights @ squares, LEAST_PART * squares.mean(axis=0)) / self.posterior.release.n
-        variance = noise + untold + (sampling if population else 0.0) + self.squared_bias(psi)
+        variance = noise + untold + (sampling if population else 0.0) + biased
         deviation = np.sqrt(variance)
         half = deviation * float(ndtri(0.5 * (1.0 + level)))
         return Estimate(found, deviation, found - half, found + half,
