@@ -36,6 +36,9 @@ FIRST, COPIES = 50_000, 2
 SAMPLED = 512
 # The smallest deviation, in rows. Smaller ones are raised to it.
 LEAST = 0.5
+# The same for tables of a ridge is so much smaller: few rows in the tails decide the correlation, and with as little
+# weight as elsewhere they would be moved out of their cells for the sake of other tables.
+FIRMER_TAILS = 3.0
 # The same for sparse tables' empty cells, once most rows have found their place: before, such cells would be walls.
 LEAST_EMPTY = 0.03
 
@@ -346,9 +349,11 @@ class Targets:
             for j, cells in zip(pair.columns, pair.maps, strict=True):
                 if (j, id(cells)) not in maps:
                     maps[j, id(cells)] = asked.map(j, cells)
+        tails = {ridge.columns for ridge in self.ridges}
         for pair in self.pairs:
+            own = least / FIRMER_TAILS if pair.columns in tails else least
             asked.table([maps[j, id(cells)] for j, cells in zip(pair.columns, pair.maps, strict=True)], pair.table,
-                        1.0 / pair.at_least(least, LEAST_EMPTY / count if firm else least) ** 2, sparse=pair.sparse)
+                        1.0 / pair.at_least(own, LEAST_EMPTY / count if firm else own) ** 2, sparse=pair.sparse)
         noise = np.maximum([np.max(pair.deviation) for pair in self.pairs], least)
         # A column gets as much weight as all its tables together, so that their fit does not spoil the column.
         if self.pairs:
