@@ -121,6 +121,7 @@ RANGES = {
     "level of a regression": (lambda x: fitted(None, "y ~ x", "gaussian", x), "level", *LEVELS),
     "level of a question": (lambda x: ask(None, "", x), "level", *LEVELS),
     "level of weighted rows": (lambda x: WeightedTable.interval(None, [], [], x), "level", *LEVELS),
+    "level of a weighted statistic": (lambda x: WeightedTable.estimate(None, None, x), "level", *LEVELS),
     "level of plausible tables": (lambda x: resampling.Resamples.bars(None, len, x), "level", *LEVELS),
     "variances of combined tables": (lambda x: combine([1.0, 2.0], [1.0, x]), "variances", [0.0], [LEAST, -1.0]),
     "weight of a program": (lambda x: Problem(BASIS, POINTS, np.zeros(2), [1.0, x], None, None), "weights",

@@ -19,6 +19,7 @@ from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import rows as descent
 from trigmech.reconstruction import sparse
 from trigmech.reconstruction import tables as fits
+from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.sparse import estimated, with_margins
@@ -352,6 +353,35 @@ def test_where_columns_are_firm_rows_leave_empty_cells_by_exchanges():
             np.testing.assert_allclose(part, again)
 
 
+def test_at_last_no_table_holds_rows_in_cells_that_should_be_empty(monkeypatch):
+    """Ten rows that a heavier table of the same columns wants in an empty cell: a descent leaves them there."""
+    size, m = 4, 400
+    for known in (True, False):
+        made = RowObjective([size, size])
+        maps = [made.map(j, np.arange(size)) for j in range(2)]
+        rows = np.arange(m, dtype=np.int32)[:, None].repeat(2, axis=1) % size
+        rows[:10, 1] = (rows[:10, 1] + 1) % size
+        wanted = np.zeros((size, size))
+        np.add.at(wanted, tuple(rows.T), 1.0 / m)
+        made.table(maps, np.eye(size) / size, 1.0, sparse=known)
+        made.table(maps, wanted, 50.0)
+        objective, before = made.compiled(), rows.copy()
+        fitted = objective.descend(rows, np.random.default_rng(0))
+        np.testing.assert_array_equal(fitted.rows, before)
+        with monkeypatch.context() as patched:
+            # Rows that stay in such cells count with the weights that were asked for.
+            patched.setattr(descent, "LAST_VISITS", 0)
+            kept = objective.clear_empty(fitted, np.random.default_rng(1))
+        assert kept.misfit == pytest.approx(fitted.misfit, rel=1e-9)
+        cleared = objective.clear_empty(fitted, np.random.default_rng(1))
+        np.testing.assert_array_equal(cleared.rows[10:], before[10:])
+        assert (cleared.rows[:, 0] != cleared.rows[:, 1]).sum() == (0 if known else 10)
+        # The misfit is that of the weights which were asked for, over the number of functions.
+        value = objective.value(objective.residuals(cleared.rows), m) / objective.size
+        assert cleared.misfit == pytest.approx(value, rel=1e-9)
+        assert (cleared.misfit > fitted.misfit) == known
+
+
 def test_columns_that_sparse_tables_tie_leave_empty_cells_together():
     """Two rows whose first two columns go with each other's last two: no column can change alone, nor any pair of them
     but the first two or the last two, and frequencies are firm."""
@@ -429,6 +459,19 @@ def test_more_rows_grow_from_copies_and_fit_as_well(released, monkeypatch):
     assert len(np.unique(grown.points, axis=0)) > 0.9 * len(grown.points)
     for j in range(40):
         assert grown.points[:, j].mean() == pytest.approx(at_once.points[:, j].mean(), abs=3e-3)
+
+
+def test_a_large_fit_has_no_rows_where_its_tables_are_empty(released, monkeypatch):
+    made, _ = released
+    monkeypatch.setattr(fits, "FIRST", 1_600)
+    targets = fits.Targets(made.release)
+    constrained = ConstrainedRows(SCHEMA, made.release.columns, made.release.closer)
+    rows = fits.descended(targets, constrained, 5_999, np.random.default_rng(0)).rows
+    empty = [pair for pair in targets.pairs if pair.sparse]
+    assert empty
+    for pair in empty:
+        own = [cells[rows[:, j]] for j, cells in zip(pair.columns, pair.maps, strict=True)]
+        assert (pair.table[tuple(own)] > 0.0).all()
 
 
 def test_rows_that_grow_start_from_as_many_copies_of_each_or_one_less(released, monkeypatch):

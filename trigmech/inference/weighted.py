@@ -87,6 +87,7 @@ class WeightedTable:
         :meth:`estimate` counts that of the statistic itself, which is larger where a statistic is far from linear, as
         coefficients of correlated columns are.
         """
+        check_level(level)
         psi = self._checked(influence)
         return self._interval(numbers("values", values, psi.shape[1]), psi, self.squared_bias(psi), level, population)
 
@@ -107,6 +108,7 @@ class WeightedTable:
         InputError
             If the level is not between 0 and 1, or the statistic returns other shapes or numbers that are not finite.
         """
+        check_level(level)
         values, influence = statistic(self.columns, self.weights)
         psi = self._checked(influence)
         count = psi.shape[1]
@@ -120,7 +122,6 @@ class WeightedTable:
         return statistic(self.schema.completed(self.schema.decode(points)), even)[0]
 
     def _interval(self, found: Array, psi: Array, biased: Array, level: float, population: bool) -> Estimate:
-        check_level(level)
         noise, untold = self.posterior.variances(psi)
         squares = np.square(psi - self.weights @ psi)
         sampling = np.maximum(self.weights @ squares, LEAST_PART * squares.mean(axis=0)) / self.posterior.release.n

@@ -19,7 +19,8 @@ All numbers are in units of rows: a residual is a sum over the m rows less m tim
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ CELLS, LEAST_LEFT = 25.0, 0.2
 OTHERS = 4
 # The same number for rows in a cell that should be empty, if at most this fraction of the rows is in such cells.
 OFFERS, MOST_STUCK = 8, 0.2
+# Such rows are visited so many times at last, with weights of these cells that are larger by this factor.
+LAST_VISITS, WALL = 2, 1e4
 # The number of other rows with which a row exchanges entries in a sweep.
 PARTNERS = 1
 
@@ -266,6 +269,23 @@ class CompiledObjective:
                         moves += self.exchange(rows, residuals, stuck, columns, rng, others, [j], sets)
                         places = self._places(t, rows)
         return moves
+
+    def clear_empty(self, fitted: FittedRows, rng: np.random.Generator) -> FittedRows:
+        """Let the rows of a finished descent, in place, out of sparse tables' cells of target 0; other rows stay.
+
+        Nothing else holds a row against the weight that these cells have now.
+        """
+        rows, every, walled, empty = fitted.rows, np.arange(self.d), copy(self), self._targets.tables == 0.0
+        offset, own = self._arrays.tables.offset, np.zeros(len(empty), dtype=np.bool_)
+        for t, _ in self._sparse:
+            own[offset[t] : offset[t + 1]] = empty[offset[t] : offset[t + 1]]
+        walled._arrays = self._arrays._replace(table_weights=self._arrays.table_weights * np.where(own, WALL, 1.0))
+        residuals = self.residuals(rows)
+        for _ in range(LAST_VISITS if self._sparse else 0):
+            walled.leave_empty(rows, residuals, every, rng)
+            held = np.any([own[offset[t] + self._places(t, rows)[0]] for t, _ in self._sparse], axis=0)
+            walled.sweep(rows, residuals, rng.permutation(np.flatnonzero(held)), rng.permutation(every))
+        return replace(fitted, misfit=self.value(residuals, len(rows)) / max(self.size, 1))
 
     def _places(self, t: int, rows: Codes) -> Integers:
         """Return the cell (1 + c, m) of each row in table t, and in each of its c columns."""

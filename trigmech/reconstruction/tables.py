@@ -103,8 +103,10 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
 
 def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets",
                rng: np.random.Generator, exchanging: int = 1) -> FittedRows:
-    fitted = objective.compiled().descend(rows, rng, exchanging=exchanging, smooth=True,
-                                          sampled=SAMPLED if len(rows) > FIRST else None)
+    compiled, large = objective.compiled(), len(rows) > FIRST
+    fitted = compiled.descend(rows, rng, exchanging=exchanging, smooth=True, sampled=SAMPLED if large else None)
+    if large:
+        fitted = compiled.clear_empty(fitted, rng)
     # The moves between cells ignored the dependence within cells.
     cells = [objective.joint_cells(j) for j in range(objective.d)]
     if targets.copula is not None:
