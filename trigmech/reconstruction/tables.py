@@ -38,7 +38,7 @@ SAMPLED = 512
 LEAST = 0.5
 # The same for tables of a ridge is so much smaller: few rows in the tails decide the correlation, and with as little
 # weight as elsewhere they would be moved out of their cells for the sake of other tables.
-FIRMER_TAILS = 3.0
+FIRMER_TAILS = 10.0
 # The same for sparse tables' empty cells, once most rows have found their place: before, such cells would be walls.
 LEAST_EMPTY = 0.03
 
