@@ -271,9 +271,9 @@ class CompiledObjective:
         return moves
 
     def clear_empty(self, fitted: FittedRows, rng: np.random.Generator) -> FittedRows:
-        """Let the rows of a finished descent, in place, out of sparse tables' cells of target 0; other rows stay.
+        """Let the rows of a finished descent, in place, out of sparse tables' cells of target 0.
 
-        Nothing else holds a row against the weight that these cells have now.
+        Nothing else holds a row against the weight that these cells have now. Other rows change by exchanges alone.
         """
         rows, every, walled, empty = fitted.rows, np.arange(self.d), copy(self), self._targets.tables == 0.0
         offset, own = self._arrays.tables.offset, np.zeros(len(empty), dtype=np.bool_)
