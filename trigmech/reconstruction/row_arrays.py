@@ -35,7 +35,7 @@ class Crossings(NamedTuple):
     offset: Integers
 
 
-class Products(NamedTuple):
+class ProductArrays(NamedTuple):
     """Products (K,) of features: product r has the features factors[o] of columns[o], start[r] <= o < start[r + 1]."""
 
     start: Integers
@@ -80,7 +80,7 @@ class Objective(NamedTuple):
     table_weights: Floats
     rules: Crossings
     forbidden: NDArray[np.bool_]
-    products: Products
+    products: ProductArrays
     tables_of: Lists
     rules_of: Lists
     groups: Groups
@@ -122,10 +122,10 @@ def crossings(shapes: Sequence[tuple[int, ...]], maps: Sequence[Sequence[int]], 
     return Crossings(filled[0], filled[1], filled[2], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def products(columns: Integers, features: Integers, weights: Floats) -> Products:
+def products(columns: Integers, features: Integers, weights: Floats) -> ProductArrays:
     """Return products of features of columns (K, widest), with -1 for no column."""
     held = columns >= 0
-    return Products(_starts(held), columns[held], features[held], weights)
+    return ProductArrays(_starts(held), columns[held], features[held], weights)
 
 
 def groups(d: int, columns: Integers, features: Integers) -> Groups:
