@@ -13,7 +13,7 @@ from trigmech._files import replacing
 from trigmech.cli import demo, parts
 from trigmech.domain import Domain
 from trigmech.errors import InputError
-from trigmech.evaluation import verdict
+from trigmech.evaluation import features, verdict
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.sums import Chunk, Total
 from trigmech.reconstruction import marginals, mixing
@@ -82,6 +82,47 @@ def test_what_noise_hides_is_turned_back_into_noise(noise):
     hidden = 0.35 * noise / math.hypot(noise, 0.35)
     assert advised._seen(hidden) == pytest.approx(noise, rel=1e-9)
     assert advised._seen(0.35) == advised._seen(0.4) == math.inf
+
+
+def test_no_expected_error_of_a_pair_grows_with_epsilon():
+    # A single draw of the noise gave 17, 20 and 9 % for one pair.
+    schema = tm.Schema([tm.Column("a", kind="categorical", categories=("x", "y", "z")),
+                        tm.Column("b", kind="categorical", categories=("x", "y")), tm.Column("c", 0, 12, "integer")])
+    facts = tm.advise(schema, 1_200, epsilons=(0.1, 0.3, 0.5, 1.0)).facts["epsilons"]
+    errors = np.array([[each["error"] for each in step["pairs"]] for step in facts])
+    assert (errors[1:] < errors[:-1]).all()
+
+
+def test_causes_of_several_draws_are_their_means_and_the_groups_are_those_of_all():
+    def causes(value, above, groups):
+        numbers = np.full((2, 4), value)
+        return features.Causes(numbers, numbers + 1.0, numbers + 2.0, np.array([True, False]), [(0, 1)], numbers[:, 0],
+                               np.array(above), np.array(groups), 0.25, numbers[:, 0] + 3.0)
+
+    found = features.mean_causes([causes(1.0, [True, False], [5.0]), causes(2.0, [True, False], [6.0, 7.0]),
+                                  causes(6.0, [False, True], [8.0])])
+    np.testing.assert_array_equal(found.columns, np.full((2, 4), 3.0))
+    np.testing.assert_array_equal(found.pairs, np.full((2, 4), 4.0))
+    np.testing.assert_array_equal(found.correlations, np.full((2, 4), 5.0))
+    np.testing.assert_array_equal((found.strengths, found.left), ([3.0, 3.0], [6.0, 6.0]))
+    assert (found.above.tolist(), found.groups.tolist(), found.groups_chance) == ([True, False], [5, 6, 7, 8], 0.25)
+
+
+@pytest.mark.parametrize(("columns", "draws"), [(2, 4), (12, 3), (16, 2), (40, 2)])
+def test_advice_draws_noise_more_often_where_pairs_are_few(monkeypatch, columns, draws):
+    class EnoughError(Exception):
+        pass
+
+    def see(first, schema, points, limits, others):
+        # Each has a seed of its own.
+        raise EnoughError(len({rng.random() for rng in (first, *others)}))
+
+    monkeypatch.setattr(advised, "design", lambda *given: None)
+    monkeypatch.setattr(advised, "rehearsed_release", lambda planned, points, rng: rng)
+    monkeypatch.setattr(advised, "replace", lambda release, n: release)
+    monkeypatch.setattr(advised, "forecast", see)
+    with pytest.raises(EnoughError, match=f"^{draws}$"):
+        advised._step(tm.Schema.cube(columns), 400, tm.Budget(2.0), None, np.zeros((1, columns)), {})
 
 
 def test_the_smallest_effects_are_those_of_noise_and_of_the_sample(monkeypatch):

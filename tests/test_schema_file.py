@@ -75,6 +75,9 @@ special = [1900-01-01T00:00:00]
     ("[columns.a]\nname = 'b'", ["column 'a': remove the option 'name'; [columns.NAME] already gives the name"]),
     ("[columns.a]\nkind = ''", ["column 'a': kind is empty; write one of continuous, integer, binary, ordinal, "
                                 "categorical, datetime, or remove the column"]),
+    ("[columns.a]\ncategories = ['no', 'yes']", [
+        "column 'a' has categories, so its kind is missing; write kind = \"categorical\", or kind = "
+        '"ordinal" if they are in order from the lowest to the highest']),
     ("[columns.a]\nlower = ''\nupper = 5", ["column 'a': lower is missing; write the smallest possible value from "
                                             "knowledge of the subject, such as lower = 0"]),
     ("[columns.a]\nkind = 'datetime'\nlower = 2020-01-01",

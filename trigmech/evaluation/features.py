@@ -6,7 +6,8 @@ few rows. :mod:`trigmech.evaluation.forecast` adds them with weights that were f
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,17 @@ def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compa
                   np.array([column.categories is None for column in coding.columns]), places, strengths, above,
                   _of_groups(release, targets, rows, points), chance * float(means.mean()) if len(means) else 0.0,
                   _left(release, coding, rng))
+
+
+def mean_causes(found: Sequence[Causes]) -> Causes:
+    """Return the mean of the causes of several releases of the same public rows; groups are those of all releases."""
+    def mean(of: Callable[[Causes], NDArray[Any]]) -> Array:
+        return np.asarray(np.mean([of(each) for each in found], axis=0), dtype=float)
+
+    return replace(found[0], columns=mean(lambda each: each.columns), pairs=mean(lambda each: each.pairs),
+                   correlations=mean(lambda each: each.correlations), strengths=mean(lambda each: each.strengths),
+                   above=mean(lambda each: each.above) > 0.5, groups=np.concatenate([each.groups for each in found]),
+                   left=mean(lambda each: each.left))
 
 
 def _of_column(release: Release, j: int, rng: np.random.Generator) -> tuple[float, ...]:

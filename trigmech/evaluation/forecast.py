@@ -18,7 +18,7 @@ import numpy as np
 from trigmech._arrays import Array
 from trigmech._html import html_lines, html_table
 from trigmech.errors import InputError
-from trigmech.evaluation.features import USUAL, Causes, causes_of, hidden
+from trigmech.evaluation.features import USUAL, Causes, causes_of, hidden, mean_causes
 from trigmech.evaluation.judgement import compared_rows
 from trigmech.evaluation.sides import Coding
 from trigmech.evaluation.verdict import LIMITS, Light, LightLimits, QualityMeasure, verdict_of, worst
@@ -194,7 +194,8 @@ class Forecast:
                 "limits": {name: asdict(limit) for name, limit in self.limits.items()}}
 
 
-def forecast(release: Release, schema: Schema, points: Array, limits: Mapping[str, LightLimits] = LIMITS) -> Forecast:
+def forecast(release: Release, schema: Schema, points: Array, limits: Mapping[str, LightLimits] = LIMITS,
+             others: Sequence[Release] = ()) -> Forecast:
     """Return the errors that a release is expected to have.
 
     Parameters
@@ -205,6 +206,8 @@ def forecast(release: Release, schema: Schema, points: Array, limits: Mapping[st
     points : ndarray (m, D)
         The synthetic rows in the cube.
     limits : mapping, optional
+    others : sequence of Release, optional
+        Further releases of the same public rows by the same plan, as rehearsals give; sizes of causes are their means.
 
     Raises
     ------
@@ -223,9 +226,9 @@ def forecast(release: Release, schema: Schema, points: Array, limits: Mapping[st
     chosen = points if count == len(points) else points[np.sort(rng.choice(len(points), count, replace=False))]
     rows = schema.decode(chosen)
     coding = Coding.of(schema.columns, rows)
-    causes = causes_of(release.described(schema), coding, coding.side(rows), chosen,
-                       compared_rows(release.n, len(schema.columns)))
-    return _forecast(causes, schema.names, release.n, limits)
+    causes = [causes_of(each.described(schema), coding, coding.side(rows), chosen,
+                        compared_rows(release.n, len(schema.columns))) for each in (release, *others)]
+    return _forecast(mean_causes(causes), schema.names, release.n, limits)
 
 
 def _forecast(causes: Causes, names: Sequence[str], n: int, limits: Mapping[str, LightLimits]) -> Forecast:

@@ -31,6 +31,9 @@ EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 # The made-up table: at most so many rows; the loading of each column on a common factor, so that any two have a
 # correlation of about 0.25; the shape of numbers within their bounds; the share of each special or missing value.
 MOST_ROWS, SEED, LOADING, SHAPE, SPECIAL = 10_000, 2014, 0.5, (2.0, 4.0), 0.05
+# Noise is drawn several times, because a single draw can move the expected error of a pair by a third: so many times
+# that this many pairs are seen, at least the first number and at most the second. Many pairs cost time.
+DRAWN_PAIRS, DRAWS = 250, (2, 4)
 # An effect is found in 80 of 100 cases if it is so many standard errors large: of a 95 % interval, and of the power.
 POWER = 1.959964 + 0.841621
 
@@ -81,8 +84,8 @@ def advise(schema: Schema, rows: int, *, target: str | None = None, delta: float
     -----
     Privacy: public facts alone; nothing is charged and no table is read. The errors are those of a made-up table:
     numbers lie in the lower middle of their bounds, categories have frequencies like 1, 1/2, 1/3, and any two columns
-    have a correlation of about 0.25. A table whose values fill less of the bounds has larger errors. Cost: about a
-    second for each epsilon and 17 columns.
+    have a correlation of about 0.25. Errors are means over two to four draws of the noise. A table whose values fill
+    less of the bounds has larger errors. Cost: two to three seconds for each epsilon and 17 columns.
 
     Examples
     --------
@@ -143,8 +146,10 @@ def made_up(domain: Domain, rows: int) -> Array:
 def _step(schema: Schema, rows: int, budget: Budget, target: str | None, points: Array,
           limits: Mapping[str, LightLimits]) -> Step:
     planned = design(rows, schema, budget, TableMechanism(target=target))
-    release = replace(rehearsed_release(planned, points, np.random.default_rng(SEED)), n=rows)
-    expected = forecast(release, schema, points, limits)
+    draws = int(np.clip(DRAWN_PAIRS // max(math.comb(len(schema.columns), 2), 1), *DRAWS))
+    releases = [replace(rehearsed_release(planned, points, np.random.default_rng(SEED + draw)), n=rows)
+                for draw in range(draws)]
+    expected = forecast(releases[0], schema, points, limits, releases[1:])
     noise = [_seen(each.hidden) for each in expected.correlations]
     # Halves of the rows: the noise in both means, and the chance of each.
     halves = 2.0 * expected.group_noise

@@ -289,6 +289,9 @@ def _lacking(name: str, options: Any) -> list[str]:
     if "name" in options:
         return [f"column {name!r}: remove the option 'name'; [columns.NAME] already gives the name"]
     kind = options.get("kind", "continuous")
+    if "kind" not in options and "categories" in options:
+        return [f"column {name!r} has categories, so its kind is missing; write kind = \"categorical\", or kind = "
+                '"ordinal" if they are in order from the lowest to the highest']
     if kind == "":
         return [f"column {name!r}: kind is empty; write one of {', '.join(get_args(Kind))}, or remove the column"]
     if kind in CATEGORIES and not options.get("private_categories", False):
