@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtr
 
 from trigmech._arrays import Array, Integers
 from trigmech._optional import need
@@ -302,7 +301,8 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
             continue
         each = imputations.combined(whole[there, k], halves[there][:, :, k], level, again[:, :, k])
         value, deviation = float(each.value), float(each.deviation)
-        p = 2.0 * float(stdtr(there.sum() - 1, -abs(value) / deviation)) if deviation > 0.0 else math.nan
+        p = imputations.tested(whole[there, k : k + 1], halves[there][:, :, k : k + 1],
+                               again[:, :, k : k + 1]) if deviation > 0.0 else math.nan
         # As one table of as many rows as the private one would have.
         alone = float(naive[there, k].mean()) * math.sqrt(imputations.rows / imputations.n)
         found[:, k] = value, deviation, float(each.low), float(each.high), p, alone, float(each.untold)
