@@ -1,7 +1,7 @@
 """Intervals for populations from releases: how many hold the truth, how wide they are, and what naive ones do."""
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +13,7 @@ from experiments import Array
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, worded
+from experiments.protocols.data import load
 
 Table = dict[str, Any]
 # Values and their influence on each row (m, values), of a table with weights (m,) of sum 1.
@@ -22,6 +23,7 @@ LEVEL, TABLES = 0.95, 20
 # Rows, epsilon and delta.
 SETTINGS = ((300, 1.0, 1e-6), (300, 1.0, 0.0), (1_000, 1.0, 1e-6), (5_000, 0.5, 1e-6), (5_000, 1.0, 1e-6),
             (5_000, 1.0, 0.0), (5_000, 5.0, 1e-6))
+OF_REAL = ((500, 1.0, 1e-6), (2_000, 1.0, 1e-6), (2_000, 5.0, 1e-6), (2_000, 1.0, 0.0))
 POPULATION, NORMAL = 1_000_000, 1.959964
 # Newton's method for a logistic regression: steps, and what is added to the diagonal.
 STEPS, RIDGE = 30, 1e-6
@@ -34,8 +36,22 @@ KINDS = ("skewed", "dependent", "mixed", "clustered")
 METHODS = ("naive", "imputations", "weights")
 
 
+@lru_cache
+def real() -> pd.DataFrame:
+    """Return the table Adult with the same columns but the treatment: age, education, logarithm of capital gains, hours
+    of work; income, and four kinds of households."""
+    table, _ = load("adult")
+    homes = table["relationship"].map({"Husband": "p", "Wife": "p", "Not-in-family": "q", "Own-child": "s"}).fillna("r")
+    return pd.DataFrame({"x1": (table["age"] - 40.0) / 14.0, "x2": (table["education-num"] - 10.0) / 2.5,
+                         "x3": np.log1p(table["capital-gain"].astype(float)), "y": table["hours-per-week"] / 10.0,
+                         "b": np.where(table["income"] == ">50K", "yes", "no"), "g": homes})
+
+
 def population(kind: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
     """Return n persons: three numbers, an outcome, a binary and a four-valued category, and a treatment at random."""
+    if kind == "adult":
+        rows = real().iloc[rng.integers(len(real()), size=n)].reset_index(drop=True)
+        return rows.assign(z=np.where(rng.random(n) < 0.5, "new", "old"))
     z, e = rng.standard_normal((n, 4)), rng.standard_normal(n)
     if kind == "skewed":
         x1, x2, x3 = z[:, 0], 0.4 * z[:, 0] + 0.9 * z[:, 1], np.exp(0.5 * z[:, 0] + 0.6 * z[:, 2])
@@ -189,7 +205,7 @@ def of_methods(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, A
         "square": np.square(np.array(result[f"{method} error"]) / oracle)}).to_dict("records")]
 
 
-def page(means: pd.DataFrame, asked: Asked) -> list[str]:
+def page(name: str, means: pd.DataFrame, asked: Asked) -> list[str]:
     def table(by: list[str]) -> list[list[str]]:
         lines = []
         for keys, own in means.groupby(by, sort=False):
@@ -201,14 +217,23 @@ def page(means: pd.DataFrame, asked: Asked) -> list[str]:
         return lines
 
     header = [*(f"hold, {method}" for method in METHODS), *(f"width, {method}" for method in METHODS)]
-    return worded("answers", seeds=asked.seeds, level=LEVEL, tables=TABLES,
+    return worded(name, seeds=asked.seeds, level=LEVEL, tables=TABLES,
                   statistics=markdown(["statistic", *header], table(["statistic"])), populations=markdown(
                       ["population", "rows", "epsilon", "delta", *header], table(["kind", "rows", "epsilon", "delta"])))
+
+
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    return lines.groupby(["kind", "rows", "epsilon", "delta", "method", "statistic"],
+                         sort=False).mean().reset_index().round(6)
 
 
 answers = Experiment(
     name="answers", what="intervals for populations: how many hold the truth (half an hour)", seeds=(2, 4),
     size=(SETTINGS[:1], SETTINGS),
     cells=lambda asked: calls_of(intervals, asked, kind=KINDS, rows_epsilon_delta=asked.size),
-    lines=of_methods, page=page, table=lambda lines: lines.groupby(
-        ["kind", "rows", "epsilon", "delta", "method", "statistic"], sort=False).mean().reset_index().round(6))
+    lines=of_methods, page=partial(page, "answers"), table=summary)
+answers_real = Experiment(
+    name="answers_real", what="the same for samples of a real table as the population (six minutes)", seeds=(2, 12),
+    inputs=["adult"], size=(OF_REAL[:1], OF_REAL),
+    cells=lambda asked: calls_of(intervals, asked, kind=("adult",), rows_epsilon_delta=asked.size),
+    lines=of_methods, page=partial(page, "answers_real"), table=summary)

@@ -8,7 +8,7 @@ import pandas as pd
 
 import trigmech as tm
 from experiments import Array
-from experiments.answers import weighted_difference
+from experiments.answers import Found, weighted_difference
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
 from experiments.frames import markdown, means, worded
@@ -44,8 +44,18 @@ def difference(table: Any, number: str, group: str) -> float:
 
 def dependence(table: Any, one: str, other: str) -> Array:
     """Return the shares of a table of categories, less the products of the columns': all but the last of each."""
-    a, b = (np.asarray(table[name])[:, None] == np.array(_categories(name)[:-1]) for name in (one, other))
-    return np.asarray((a.T.astype(float) @ b / len(a) - np.outer(a.mean(axis=0), b.mean(axis=0))).ravel())
+    rows = len(table[one])
+    return weighted_dependence(table, one, other, np.full(rows, 1.0 / rows))[0]
+
+
+def weighted_dependence(table: Any, one: str, other: str, w: Array) -> Found:
+    """Return the same of weighted rows, and the influence of each row."""
+    a, b = (np.asarray(np.asarray(table[name])[:, None] == np.array(_categories(name)[:-1]), dtype=float)
+            for name in (one, other))
+    a, b = a - w @ a, b - w @ b
+    products = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+    found = w @ products
+    return found, products - found
 
 
 def _categories(name: str) -> list[Any]:
@@ -63,6 +73,15 @@ def alarms(n: int, epsilon: float, delta: float, seed: int) -> dict[str, list[fl
     rng = np.random.default_rng([seed, n])
     made = tm.synthesize(population(n, rng), SCHEMA, tm.Budget(epsilon, delta), rng=rng)
     sample, held, rows = made.columns(n, rng), made.imputations(TABLES, rng=rng), made.weighted()
+
+    # Kinds of tests on weighted rows.
+    def differing_by(number: str, group: str) -> float:
+        return rows.p_value(lambda table, w: weighted_difference(
+            np.asarray(table[number], dtype=float), (np.asarray(table[group]) == _first(group)).astype(float), w))
+
+    def depending_by(one: str, other: str) -> float:
+        return rows.p_value(lambda table, w: weighted_dependence(table, one, other, w))
+
     found: dict[str, list[float]] = {}
 
     def add(test: str, method: str, p: float) -> None:
@@ -80,26 +99,18 @@ def alarms(n: int, epsilon: float, delta: float, seed: int) -> dict[str, list[fl
             add("t test", "naive", _naive(lambda a, b: stats.ttest_ind(a, b, equal_var=False).pvalue,
                                           np.asarray(sample[number])[first], np.asarray(sample[number])[~first]))
             add("t test", "imputations", differing(number, group))
-            add("t test", "weights", _weighted(rows, number, group))
+            add("t test", "weights", differing_by(number, group))
     for one, other in PAIRS:
         counts = pd.crosstab(np.asarray(sample[one]), np.asarray(sample[other])).to_numpy()
         add("chi-square", "naive", stats.chi2_contingency(counts, correction=False).pvalue)
         add("chi-square", "imputations", depending(one, other))
+        add("chi-square", "weights", depending_by(one, other))
     add("t test", "fit", float(made.regression("y ~ arm", imputations=held).p[1]))
     return found
 
 
 def _naive(test: Callable[[Array, Array], float], one: Array, other: Array) -> float:
     return test(one, other) if min(len(one), len(other)) > 1 else 1.0
-
-
-def _weighted(rows: tm.WeightedTable, number: str, group: str) -> float:
-    """Return the p-value of a difference of means of weighted rows."""
-    from scipy.special import ndtr
-
-    first = (np.asarray(rows.columns[group]) == _first(group)).astype(float)
-    found = rows.interval(*weighted_difference(np.asarray(rows.columns[number], dtype=float), first, rows.weights))
-    return float(2.0 * ndtr(-abs(found.value[0]) / found.deviation[0]))
 
 
 def of_tests(head: dict[str, Any], result: dict[str, list[float]]) -> list[dict[str, Any]]:

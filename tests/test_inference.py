@@ -12,6 +12,7 @@ from scipy import stats
 import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.inference.bias import at_zero
 from trigmech.inference.drawing import _exchanged, tilted
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import SMOOTH, Posterior
@@ -105,6 +106,39 @@ def test_drawn_weights_have_the_posterior_mean_and_variances(small):
         assert abs(own.mean() - mean) < 4.0 * np.sqrt(variance / 600)
         low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 599) / 599
         assert low < own.var(ddof=1) / variance < high
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_sums_of_paired_weights_vary_by_noise_and_sampling_alone(small, sampled):
+    A, _y, prior, gain = dense(small)
+    psi = np.column_stack([small.points[:, 0], np.random.default_rng(2).normal(size=150)])
+    psi -= psi.mean(axis=0)
+    own = gain.T @ psi
+    sampling = sampled * psi.T @ psi / 150 / small.release.n
+    # What each pair has in common and with opposite signs: noise and sampling alone, and with what is not told.
+    noise, whole = own.T @ own + sampling, psi.T @ (prior - gain @ A @ prior) @ psi + sampling
+    one, other = np.split(psi.T @ small.drawn(1_200, np.random.default_rng(3), sampled, paired=True), 2, axis=1)
+    low, high = stats.chi2.ppf([1e-5, 1 - 1e-5], 599) / 599
+    for found, expected in (((one + other) / np.sqrt(2.0), noise), ((one - other) / np.sqrt(2.0), 2.0 * whole - noise),
+                            (one, whole), (other, whole)):
+        ratio = found.var(axis=1, ddof=1) / expected.diagonal()
+        assert low < ratio.min()
+        assert ratio.max() < high
+    # What is not told is a good part of it.
+    assert (noise.diagonal() < 0.8 * whole.diagonal()).any()
+
+
+def test_covariances_are_of_noise_and_of_what_is_not_smooth(small):
+    A, _y, _prior, gain = dense(small)
+    psi = np.random.default_rng(1).normal(size=(150, 3))
+    psi[:, 0] = small.points[:, 0]
+    psi -= psi.mean(axis=0)
+    # The prior variance of each direction is counted by the square of what the estimate leaves of it.
+    left = (np.eye(150) - gain @ A).T @ psi
+    left -= left.mean(axis=0)
+    wanted = (gain.T @ psi).T @ (gain.T @ psi) + small.white / 150 * left.T @ left
+    np.testing.assert_allclose(small.covariance(psi), wanted, rtol=2e-3, atol=1e-3 * wanted.diagonal().min())
+    assert (small.covariance(psi).diagonal() < np.sum(small.variances(psi), axis=0)).all()
 
 
 def test_a_population_varies_by_a_sample_of_n_rows_more(small):
@@ -372,6 +406,11 @@ def test_imputations_repeat_and_are_saved_whole(tmp_path):
     assert (again.n, again.white, again.population, again.schema.names) == (600, made.white, True, SCHEMA.names)
     statistic = lambda table: np.mean(table["age"])  # noqa: E731
     assert again.estimate(statistic).low == made.estimate(statistic).low
+    assert not again.paired
+    for count, paired in ((10, True), (11, False), (9, False)):
+        made = release().imputations(count)
+        made.save(path)
+        assert made.paired == Imputations.load(path).paired == paired
 
 
 def test_other_files_are_no_imputations(tmp_path):
@@ -388,7 +427,7 @@ def test_other_files_are_no_imputations(tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"white": -1.0}, {"n": 1}, {"population": 1}, {"schema": {}},
-                                    {"measured": [["absent"]]}, {"measured": [1]}, {"measured": [[[]]]}])
+                                    {"paired": 1}, {"measured": [["absent"]]}, {"measured": [1]}, {"measured": [[[]]]}])
 def test_files_with_wrong_contents_are_refused(tmp_path, change):
     from trigmech.inference.imputations import KIND
     from trigmech.storage import archive
@@ -523,6 +562,43 @@ def test_closed_intervals_of_a_statistic_count_its_own_bias():
     assert found.deviation**2 == pytest.approx(without.estimate(squares).deviation ** 2 + bias**2)
     with pytest.raises(tm.InputError, match="level"):
         made.estimate(squares, 1.0)
+
+
+def test_tests_of_weighted_rows_count_noise_sampling_and_the_bias_at_zero():
+    made = release().weighted()
+
+    def both(columns, weights):
+        age, town = np.asarray(columns["age"], dtype=float), np.asarray(columns["town"]) == "a"
+        off = np.column_stack([age - 50.0, town - 0.6])
+        return weights @ off, off - weights @ off
+
+    values, psi = both(made.columns, made.weights)
+    without = replace(made, rehearsed=np.zeros((0, 3, 0, SCHEMA.domain.d)))
+    sampling = np.maximum(made.weights @ psi**2, 0.3 * (psi**2).mean(axis=0)) / 600
+    scale = np.sqrt(sampling / psi.var(axis=0))
+    covariance = made.posterior.covariance(psi) + np.cov(psi.T, ddof=0) * np.outer(scale, scale)
+    for k in range(2):
+        one = lambda columns, weights: tuple(each[..., [k]] for each in both(columns, weights))  # noqa: B023, E731
+        size = np.sqrt(covariance[k, k])
+        assert without.p_value(one) == pytest.approx(2.0 * stats.norm.sf(abs(values[k]) / size), rel=1e-9)
+    wanted = stats.chi2.sf(values @ np.linalg.solve(covariance, values), 2)
+    assert without.p_value(both) == pytest.approx(wanted, rel=1e-9)
+    off = at_zero(np.array([[both(made.schema.decode(points), np.full(len(points), 1.0 / len(points)))[0]
+                             for points in each] for each in made.rehearsed]))
+    wanted = stats.chi2.sf(values @ np.linalg.solve(covariance + off.T @ off / len(off), values), 2)
+    assert made.p_value(both) == pytest.approx(wanted, rel=1e-9)
+    with pytest.raises(tm.InputError, match="follow"):
+        made.p_value(lambda columns, weights: (np.repeat(values, 2), np.repeat(psi, 2, axis=1)))
+    with pytest.raises(tm.InputError, match="vary"):
+        made.p_value(lambda columns, weights: ([0.0], np.zeros((len(weights), 1))))
+
+
+def test_a_bias_under_the_hypothesis_is_the_smaller_of_both():
+    # Fits are off by .2, though the table is at .3 by chance; near the table; on its other side.
+    again = np.array([[[0.3, 0.3, -0.3], [0.1, 0.4, 0.2], [0.3, 0.4, 0.2]]])
+    np.testing.assert_allclose(at_zero(again), [[0.2 - 0.3, 0.1, 0.2]])
+    again[0, 1:] = 0.1
+    np.testing.assert_allclose(at_zero(again), [[0.1, 0.1, 0.1]])
 
 
 def test_files_without_rehearsals_still_answer(tmp_path):

@@ -174,6 +174,44 @@ def test_a_test_of_several_numbers_has_its_level_and_is_the_interval_s_for_one()
     assert p_of(whole + 30.0) < 1e-8
 
 
+@pytest.mark.parametrize(("k", "m"), [(1, 20), (2, 20), (1, 10)])
+def test_tests_on_paired_tables_count_what_the_estimate_varies_by_and_no_more(k, m):
+    """Injected numbers: estimates that vary by noise alone, and tables that also vary by what is not told."""
+    rng, made = np.random.default_rng(11), replace(imputations(True, m=m), paired=True)
+    root = np.array([[1.0, 0.0], [0.8, 0.5]])[:k, :k]
+    found, wide = [], []
+    for _ in range(3_000):
+        open_ = 1.5 * rng.normal(size=(m // 2, k))
+        whole = (rng.normal(size=(m, k)) + np.concatenate([open_, -open_]) + rng.normal(size=k)) @ root.T
+        halves = np.stack([whole, whole], axis=1)
+        for each, tables in ((found, made), (wide, replace(made, paired=False))):
+            each.append(tables.tested(whole, halves, np.zeros((0, 3, k))))
+    assert stats.kstest(found, "uniform").pvalue > 1e-3
+    assert np.mean(np.array(wide) < 0.05) < 0.01
+    # Tests that take the errors for a fifth smaller do not pass this.
+    freedom = m // 2 - k
+    distance = stats.f.isf(found, k, freedom)
+    assert stats.kstest(stats.f.sf(distance / 0.8**2, k, freedom), "uniform").pvalue < 1e-9
+
+
+def test_tests_on_pairs_count_the_bias_at_zero_and_what_no_function_tells():
+    made = replace(imputations(True, m=12, white=0.002), paired=True)
+    rng = np.random.default_rng(12)
+    whole, again = rng.normal(0.5, 1.0, size=(12, 1)), np.array([[[1.0], [0.3], [0.5]]])
+    halves = whole[:, None] + 0.2 * rng.normal(size=(12, 2, 1))
+    sums = 0.5 * (whole[:6, 0] + whole[6:, 0])
+    between, open_ = 2.0 * sums.var(ddof=1), 0.25 * np.mean((halves[:, 0] - halves[:, 1]) ** 2)
+    variance = between / 12 + between - open_ + 60 * open_ * (0.002 + 1 / 5_000)
+    for rehearsed, more in ((np.zeros((0, 3, 1)), 0.0), (again, 0.4**2 - 0.75 * 60 * open_ * 0.002),
+                            (again + np.nan, 0.0)):
+        t = whole.mean() / np.sqrt(variance + more)
+        assert made.tested(whole, halves, rehearsed) == pytest.approx(2.0 * stats.t.sf(abs(t), 5), rel=1e-9)
+    # Pairs of which a table is missing, and as many numbers as there are pairs, count all that intervals do.
+    for own, halved in ((whole[1:], halves[1:]), (rng.normal(size=(12, 5)), rng.normal(size=(12, 2, 5)))):
+        rest = np.zeros((0, 3, own.shape[1]))
+        assert made.tested(own, halved, rest) == replace(made, paired=False).tested(own, halved, rest)
+
+
 @pytest.mark.parametrize("statistic", [lambda table: [], lambda table: [1.0, 2.0], lambda table: np.arange(4.0),
                                        lambda table: [np.mean(table["x"])] * 2, lambda table: np.nan,
                                        lambda table: 0.1, lambda table: 1.0 + 1e-12 * np.mean(table["x"]),

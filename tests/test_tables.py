@@ -1,6 +1,8 @@
 import datetime
 import decimal
 import math
+import subprocess
+import sys
 
 import numpy as np
 import oracles
@@ -11,6 +13,7 @@ import pyarrow.dataset
 import pytest
 
 from trigmech.errors import InputError
+from trigmech.tables import column_types
 from trigmech.tables import frames as tables
 from trigmech.tables.column_types import Categories, to_arrow
 
@@ -25,6 +28,27 @@ def test_columns_of_objects_are_texts_whatever_is_missing(held):
     assert to_arrow(column).type == pa.string()
     for found in (to_arrow(column), to_arrow(column, Categories(np.array(["x", "y"], dtype=object), True))):
         assert found.to_pylist() == held
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_texts_are_those_that_pyarrow_makes_of_them(masked, monkeypatch):
+    texts = np.array(["x", "", None, "größer", "x\ny", "\U0001f600"] * 3, dtype=object)
+    column = np.ma.MaskedArray(texts, np.arange(18) % 5 == 3) if masked else texts
+    found = to_arrow(column)
+    found.validate(full=True)
+    monkeypatch.setattr(column_types, "SHORT", 0)
+    assert found.equals(to_arrow(column))
+    assert found.null_count == (6 if masked else 3)
+
+
+def test_a_question_on_categories_and_numbers_needs_no_pandas_and_no_narwhals():
+    code = ("import sys, numpy as np, trigmech as tm\n"
+            "from trigmech.tables.frames import like\n"
+            "import trigmech.cli.app\n"
+            "like('pyarrow', ('a', 'b'), [np.array(['x', None], dtype=object), np.arange(2.0)])\n"
+            "print({'pandas', 'narwhals', 'pyarrow'} & set(sys.modules))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "{'pyarrow'}"
 
 
 @each_frame

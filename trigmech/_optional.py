@@ -1,6 +1,8 @@
 """The libraries that extras of the package install, and the error for one that is missing."""
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from trigmech.errors import MissingLibraryError
 
@@ -10,6 +12,18 @@ REPORT = ("jinja2", "matplotlib", "sklearn")
 EXTRAS = {"tables": TABLES, "report": REPORT, "estimator": ("sklearn",), "cli": (*TABLES, *REPORT, "rich", "typer"),
           "answers": (*TABLES, "duckdb", "formulaic", "statsmodels"),
           "postgres": ("psycopg",), "dask": (*TABLES, "dask", "distributed"), "spark": (*TABLES, "pyspark")}
+
+
+class Later:
+    """A library that is imported when something of it is first used, because many commands never use it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
 
 
 def need(extra: str, purpose: str) -> None:

@@ -34,6 +34,8 @@ from trigmech.reconstruction.tables import LEAST, Targets
 
 # Rows of a half: at least and at most.
 FEWEST, MOST = 512, 4_096
+# Tables come in pairs, for tests, if there are at least so many. Pairs of few tables would widen intervals.
+FEWEST_PAIRED = 10
 # Newton's steps, and the weight of the square of theta.
 NEWTON, STIFF = 40, 1e-3
 # Rounds of calibration, how far a weight changes in one at most, and exchanges that are tried for each row.
@@ -78,7 +80,8 @@ def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, 
     release = constrained.of(release)
     points = rows_looked_at(release, points, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
-    drawn = posterior.drawn(count, rng, population)
+    paired = count >= FEWEST_PAIRED and count % 2 == 0
+    drawn = posterior.drawn(count, rng, population, paired)
     fits = _Fits(release, constrained, posterior, drawn)
     half = int(np.clip(release.n // 2, FEWEST, MOST))
     rngs = rng.spawn(2 * count)
@@ -94,7 +97,7 @@ def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, 
     measured = tuple(tuple(schema.names[j] for j in each.query.columns) for each in release.measurements
                      if isinstance(each.query, Marginal))
     return Imputations(schema, release.n, np.array(made), posterior.white, population, measured,
-                       rehearsed[:BIASED])
+                       rehearsed[:BIASED], paired)
 
 
 def weighted(release: Release, points: Array, design: Design, rehearsed: Array,

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from trigmech._arrays import Array
 from trigmech._validate import check_level, fields, finite, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.bias import bias, squared
+from trigmech.inference.bias import at_zero, bias, squared
 from trigmech.inference.estimate import Estimate, within
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
@@ -51,6 +51,8 @@ class Imputations:
         The columns of each table that the release measured, for notes on wide intervals.
     rehearsed : ndarray (r, 3, q, D)
         Rehearsals: a public table, and what was fitted to two releases of it with opposite noise.
+    paired : bool
+        Whether tables k and k + m / 2 deviate in opposite directions where the release tells nothing.
     """
 
     schema: Schema
@@ -60,6 +62,7 @@ class Imputations:
     population: bool
     measured: tuple[tuple[str, ...], ...] = ()
     rehearsed: Array = field(default_factory=lambda: np.zeros((0, 3, 0, 0)))
+    paired: bool = False
 
     def __len__(self) -> int:
         return len(self.points)
@@ -109,7 +112,8 @@ class Imputations:
         numbers = list(self.schema.domain.numbers)
         others = np.setdiff1d(np.arange(self.points.shape[-1]), numbers)
         archive.write(path, {"schema": self.schema.to_dict(), "n": self.n, "white": self.white,
-                             "population": self.population, "measured": [list(each) for each in self.measured]},
+                             "population": self.population, "measured": [list(each) for each in self.measured],
+                             "paired": self.paired},
                       {"numbers": np.ascontiguousarray(self.points[..., numbers]),
                        "indicators": np.ascontiguousarray(self.points[..., others]).astype(np.uint8),
                        "rehearsed_numbers": np.ascontiguousarray(self._rehearsed[..., numbers]),
@@ -137,8 +141,9 @@ class Imputations:
 
     @classmethod
     def _of(cls, content: dict[str, Any], arrays: dict[str, NDArray]) -> "Imputations":
-        known = fields(content, "imputations", {"schema": object, "n": (int, 2), "white": float, "population": bool,
-                                                 "measured": list})
+        # Files of before have no pairs.
+        known = fields({"paired": False, **content}, "imputations", {
+            "paired": bool, "schema": object, "n": (int, 2), "white": float, "population": bool, "measured": list})
         schema = Schema.from_dict(known.pop("schema"))
         measured = tuple(tuple(of_kind("measured", each, list)) for each in known.pop("measured"))
         if not all(isinstance(name, str) and name in schema.names for each in measured for name in each):
@@ -157,7 +162,8 @@ class Imputations:
         points = taken("", "m", 2, "rows")
         # Files of before have no rehearsals.
         rehearsed = taken("rehearsed_", "r", 3, "q") if "rehearsed_numbers" in arrays else np.zeros((0, 3, 0, d))
-        if arrays or known["white"] < 0.0 or len(points) < 2 or not points.shape[2]:
+        if arrays or known["white"] < 0.0 or len(points) < 2 or not points.shape[2] or (
+                known["paired"] and len(points) % 2):
             raise InputError("the file must hold at least two tables, each of rows in two halves, and nothing else")
         schema.domain.check(points.reshape(-1, d))
         schema.domain.check(rehearsed.reshape(-1, d))
@@ -186,8 +192,8 @@ class Imputations:
     def p_value(self, statistic: Callable[[Any], ArrayLike]) -> float:
         """Return the p-value of the hypothesis that all numbers of a statistic are 0, by a test of Hotelling's kind.
 
-        For one number it is below .05 where the interval of :meth:`estimate` with level .95 does not hold 0. For shares
-        of a table of categories less the products of the columns' shares, it takes the place of a chi-square test.
+        For shares of a table of categories less the products of the columns' shares, it takes the place of a chi-square
+        test.
 
         Parameters
         ----------
@@ -198,12 +204,19 @@ class Imputations:
         ------
         InputError
             If the statistic does not return finite numbers, or returns too many or always the same ones.
-        """
-        from scipy.special import fdtrc
 
+        Notes
+        -----
+        Estimates are drawn towards the fit where the release tells little. An interval counts how far the truth may be
+        from there. A hypothesis says where the truth is, so a test counts less: the variance of the estimate by noise
+        and sampling, what no measured function tells, and the bias. So a p-value can be below .05 though the interval
+        holds 0; with the interval's variance, tests would raise too few alarms. Sums of the pairs of tables show that
+        variance. A test on fewer than ten tables, or of about as many numbers as there are pairs, counts all the
+        interval does.
+        """
         whole, halves, again = (each.reshape(*each.shape[:k], math.prod(each.shape[k:]))
                                 for k, each in zip((1, 2, 2), self._found(statistic), strict=True))
-        value, k, freedom = whole.mean(axis=0), whole.shape[1], len(self) - 1
+        k, freedom = whole.shape[1], len(self) - 1
         if not 1 <= k < freedom:
             raise InputError(f"a test on {len(self)} tables needs from 1 to {freedom - 1} numbers, not {k}")
         covariance = self._covariance(whole, halves, again)
@@ -211,14 +224,36 @@ class Imputations:
         varies = bool(np.isfinite(covariance).all() and (scale > SAME * np.abs(whole).max(axis=0)).all())
         if not varies or np.linalg.matrix_rank(covariance / np.outer(scale, scale), tol=SAME, hermitian=True) < k:
             raise InputError("the numbers of a test must vary, and no number may follow from the others")
+        return self.tested(whole, halves, again)
+
+    def tested(self, whole: Array, halves: Array, again: Array) -> float:
+        """Return the p-value from numbers of each table (m, k), of its halves (m, 2, k) and of rehearsals (r, 3, k)."""
+        from scipy.special import fdtrc
+
+        value, k, freedom = whole.mean(axis=0), whole.shape[1], len(whole) - 1
+        pairs = len(whole) // 2
+        again = np.where(np.isfinite(again).all(axis=1, keepdims=True), again, 0.0)
+        if self.paired and len(whole) == len(self) and k < pairs - 1:
+            covariance, freedom = self._covariance_of_estimates(whole, halves, again), pairs - 1
+        else:
+            covariance = self._covariance(whole, halves, again)
         distance = float(value @ np.linalg.solve(covariance, value))
         return float(fdtrc(k, freedom - k + 1, distance * (freedom - k + 1) / (freedom * k)))
+
+    def _covariance_of_estimates(self, whole: Array, halves: Array, again: Array) -> Array:
+        """Return the covariance (k, k) that estimates have about a truth where all numbers are 0."""
+        one, other = np.split(whole, 2)
+        between, open_ = 2.0 * np.atleast_2d(np.cov((0.5 * (one + other)).T)), _left_open(halves)
+        covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
+        if again.size:
+            off = at_zero(again)
+            covariance += _positive(off.T @ off / len(off) - RANDOM * self.rows * open_ * self.white)
+        return np.asarray(covariance)
 
     def _covariance(self, whole: Array, halves: Array, again: Array) -> Array:
         """Return the covariance (k, k) of the mean of numbers (m, k), whose diagonal is that of :meth:`combined`."""
         between = np.atleast_2d(np.cov(whole.T))
-        apart = halves[:, 0] - halves[:, 1]
-        open_ = 0.25 * apart.T @ apart / len(apart)
+        open_ = _left_open(halves)
         covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
         if again.size:
             off = bias(again)
@@ -271,6 +306,12 @@ class Imputations:
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)
+
+
+def _left_open(halves: Array) -> Array:
+    """Return the part of the covariance (k, k) of tables that measured functions leave open, by halves (m, 2, k)."""
+    apart = halves[:, 0] - halves[:, 1]
+    return np.asarray(0.25 * apart.T @ apart / len(apart))
 
 
 def _positive(symmetric: Array) -> Array:

@@ -262,13 +262,17 @@ class Posterior:
         """
         return 1.0 / self.m + self._weights(self._solve(self._backward(self._residual)))[:, 0]
 
-    def drawn(self, count: int, rng: np.random.Generator, sampled: bool) -> Array:
+    def drawn(self, count: int, rng: np.random.Generator, sampled: bool, paired: bool = False) -> Array:
         """Return weights (m, count) as they may be after the release, each column drawn for itself.
 
-        If ``sampled``, they are those of a population of which the table is a sample of n rows.
+        If ``sampled``, they are those of a population of which the table is a sample of n rows. If ``paired``, columns
+        k and k + count / 2 deviate in opposite directions where the release tells nothing; the noise that it may have,
+        and the sampling, are each column's own. Then sums of pairs vary by noise and sampling alone.
         """
         noisy = self._residual + rng.normal(size=(len(self._residual), count))
         prior = rng.normal(size=(self.m + self._values.shape[1], count))
+        if paired:
+            prior[:, count // 2 :] = -prior[:, : count // 2]
         x = self._weights(self._solve(self._backward(noisy) + prior, OF_DRAWS))
         if sampled:
             more = rng.normal(0.0, 1.0 / np.sqrt(self.release.n * self.m), x.shape)
@@ -291,11 +295,20 @@ class Posterior:
 
     def variances(self, influence: Array) -> Variances:
         """Return the variances of the statistics with these influences (m, q), of the rows with the weights."""
-        psi = influence - influence.mean(axis=0)
-        pulled = self._gathered(psi)
-        found = self._solve(pulled)
-        noise = (self._forward(found) ** 2).sum(axis=0)
+        pulled, found, seen = self._explained(influence)
+        noise = (seen**2).sum(axis=0)
         return Variances(noise, np.maximum(np.einsum("ij,ij->j", pulled, found) - noise, 0.0))
+
+    def covariance(self, influence: Array) -> Array:
+        """Return the covariance (q, q) that the noise, and what is not smooth, give statistics of these influences."""
+        _, found, seen = self._explained(influence)
+        rough = found[: self.m]
+        return np.asarray(seen.T @ seen + rough.T @ rough)
+
+    def _explained(self, influence: Array) -> tuple[Array, Array, Array]:
+        pulled = self._gathered(influence - influence.mean(axis=0))
+        found = self._solve(pulled)
+        return pulled, found, self._forward(found)
 
 
 def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) -> Array:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtr
 
-from trigmech._arrays import Array
+from trigmech._arrays import Array, Integers
 from trigmech._optional import need
 from trigmech._validate import check_choice, check_level
 from trigmech.errors import InputError
@@ -132,10 +131,12 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
     model.begin(imputations.columns(0))
     whole, halves, naive = [], [], []
     for i in range(len(imputations)):
-        values, errors = model.coefficients(imputations.columns(i))
+        y, X, places = model.data(imputations.columns(i))
+        first = np.searchsorted(places, imputations.rows // 2)
+        values, errors = model.fit(y, X)
         whole.append(values)
         naive.append(errors)
-        halves.append([model.coefficients(half)[0] for half in imputations.halves(i)])
+        halves.append([model.fit(y[half], X[half])[0] for half in (slice(first), slice(first, None))])
     again = np.array([[model.coefficients(table)[0] for table in imputations.rehearsals(k)]
                       for k in range(len(imputations.rehearsed))]).reshape(-1, 3, len(model.names))
     return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), again, level)
@@ -173,11 +174,21 @@ class _Model:
 
     def coefficients(self, table: dict[str, Any]) -> tuple[Array, Array]:
         """Return the coefficients and their standard errors in a table; NaN where it tells nothing of them."""
-        import statsmodels.api as sm
+        return self.fit(*self.data(table)[:2])
 
+    def data(self, table: dict[str, Any]) -> tuple[Array, Array, Integers]:
+        """Return what is explained (m,), the terms (m, k), and the places (m,) of the rows where nothing is missing.
+
+        A table's halves are parts of these: to evaluate the formula takes longer than most fits.
+        """
         frame = self._frame(table)
         y, matrix = self._matrix(frame)
-        X = matrix.to_numpy(dtype=np.float64)
+        return y, matrix.to_numpy(dtype=np.float64), np.flatnonzero(frame.notna().all(axis=1).to_numpy())
+
+    def fit(self, y: Array, X: Array) -> tuple[Array, Array]:
+        """Return the coefficients and their standard errors for such data; NaN where they tell nothing of them."""
+        import statsmodels.api as sm
+
         found = np.full((2, X.shape[1]), np.nan)
         held = X.any(axis=0)
         if len(y) <= held.sum() or not np.isfinite(X).all() or not np.isfinite(y).all():
@@ -290,7 +301,8 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
             continue
         each = imputations.combined(whole[there, k], halves[there][:, :, k], level, again[:, :, k])
         value, deviation = float(each.value), float(each.deviation)
-        p = 2.0 * float(stdtr(there.sum() - 1, -abs(value) / deviation)) if deviation > 0.0 else math.nan
+        p = imputations.tested(whole[there, k : k + 1], halves[there][:, :, k : k + 1],
+                               again[:, :, k : k + 1]) if deviation > 0.0 else math.nan
         # As one table of as many rows as the private one would have.
         alone = float(naive[there, k].mean()) * math.sqrt(imputations.rows / imputations.n)
         found[:, k] = value, deviation, float(each.low), float(each.high), p, alone, float(each.untold)

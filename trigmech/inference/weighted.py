@@ -11,7 +11,8 @@ from scipy.special import ndtri
 
 from trigmech._arrays import Array
 from trigmech._validate import check_level, numbers
-from trigmech.inference.bias import bias, squared
+from trigmech.errors import InputError
+from trigmech.inference.bias import at_zero, bias, squared
 from trigmech.inference.estimate import Estimate
 from trigmech.inference.posterior import Posterior, Variances
 from trigmech.schema.schema import Schema
@@ -109,12 +110,53 @@ class WeightedTable:
             If the level is not between 0 and 1, or the statistic returns other shapes or numbers that are not finite.
         """
         check_level(level)
+        values, psi, again = self._found(statistic)
+        return self._interval(values, psi, squared(bias(again)), level, population)
+
+    def p_value(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]]) -> float:
+        """Return the p-value of the hypothesis that all numbers of a statistic are 0 in the population.
+
+        Parameters
+        ----------
+        statistic : callable
+            As for :meth:`estimate`.
+
+        Raises
+        ------
+        InputError
+            If the statistic returns other shapes or numbers that are not finite, or the numbers of it do not vary or
+            follow from each other.
+
+        Notes
+        -----
+        The variance is that of the estimate, as for :meth:`trigmech.Imputations.p_value`, which is less than that of
+        :meth:`estimate`.
+        """
+        from scipy.special import chdtrc
+
+        values, psi, again = self._found(statistic)
+        centred = psi - psi.mean(axis=0)
+        shape = centred.T @ centred / len(psi)
+        scale = np.sqrt(self._sampling(psi) / np.maximum(shape.diagonal(), np.finfo(float).tiny))
+        covariance = self.posterior.covariance(psi) + shape * np.outer(scale, scale)
+        if again.size:
+            off = at_zero(again)
+            covariance += off.T @ off / len(off)
+        size = np.sqrt(covariance.diagonal())
+        if not (size > 0.0).all() or np.linalg.matrix_rank(covariance / np.outer(size, size), hermitian=True) < len(
+                values):
+            raise InputError("the numbers of a test must vary, and no number may follow from the others")
+        return float(chdtrc(len(values), float(values @ np.linalg.solve(covariance, values))))
+
+    def _found(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]]
+               ) -> tuple[Array, Array, Array]:
+        """Return a statistic (q,) of the weighted rows, its influence (m, q), and that of rehearsals (r, 3, q)."""
         values, influence = statistic(self.columns, self.weights)
         psi = self._checked(influence)
         count = psi.shape[1]
         again = np.array([[numbers("values", self._of_even_rows(statistic, points), count) for points in each]
                           for each in self.rehearsed]).reshape(-1, 3, count)
-        return self._interval(numbers("values", values, count), psi, squared(bias(again)), level, population)
+        return numbers("values", values, count), psi, again
 
     def _of_even_rows(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]],
                       points: Array) -> ArrayLike:
@@ -123,14 +165,16 @@ class WeightedTable:
 
     def _interval(self, found: Array, psi: Array, biased: Array, level: float, population: bool) -> Estimate:
         noise, untold = self.posterior.variances(psi)
-        squares = np.square(psi - self.weights @ psi)
-        sampling = np.maximum(self.weights @ squares, LEAST_PART * squares.mean(axis=0)) / self.posterior.release.n
-        variance = noise + untold + (sampling if population else 0.0) + biased
+        variance = noise + untold + (self._sampling(psi) if population else 0.0) + biased
         deviation = np.sqrt(variance)
         half = deviation * float(ndtri(0.5 * (1.0 + level)))
         return Estimate(found, deviation, found - half, found + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         population)
+
+    def _sampling(self, psi: Array) -> Array:
+        squares = np.square(psi - self.weights @ psi)
+        return np.maximum(self.weights @ squares, LEAST_PART * squares.mean(axis=0)) / self.posterior.release.n
 
     def squared_bias(self, influence: ArrayLike) -> Array:
         """Return the mean square (q,) over the rehearsals of the bias of fits, for statistics with these influences.

@@ -5,11 +5,11 @@ import itertools
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 
+from trigmech._optional import Later
 from trigmech.errors import InputError
 from trigmech.schema.column import Kind
 from trigmech.tables.csv_cells import is_number, is_whole_number, seconds_of_text
@@ -18,6 +18,11 @@ from trigmech.tables.lenient import TIME_OF_DAY, cause_of_number
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing, numbers_of_objects
 from trigmech.tables.writer import USUAL, give
+
+if TYPE_CHECKING:
+    import narwhals as nw
+else:
+    nw = Later("narwhals")
 
 # How many rows a kind is guessed from; and how many are looked through for those of a column that is empty at first.
 LOOKED_AT, LOOKED_THROUGH = 100, 100_000

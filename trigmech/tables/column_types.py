@@ -6,6 +6,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+# So many texts are written by Python: pyarrow would import pandas first, which takes longer.
+SHORT = 2**16
+
 
 class ColumnOfFile(Protocol):
     """The cells of one column, by a schema."""
@@ -60,6 +63,11 @@ def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
         present = None if mask is None else pyarrow.py_buffer(np.packbits(~mask, bitorder="little"))
         return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(column.dtype), len(column), [
             present, pyarrow.py_buffer(np.ascontiguousarray(np.ma.getdata(column)))])
+    if categories is None and column.dtype.kind == "O" and len(column) <= SHORT:
+        held = np.ma.getdata(column).tolist() if mask is None else [
+            None if missing else text for text, missing in zip(np.ma.getdata(column).tolist(), mask, strict=True)]
+        if all(text is None or isinstance(text, str) for text in held):
+            return _of_texts(held)
     kind = {"type": pyarrow.string()} if column.dtype.kind == "O" else {}
     array = pyarrow.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask, **kind)
     if categories is None:
@@ -70,6 +78,17 @@ def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
     values = to_arrow(categories.values)
     return pyarrow.DictionaryArray.from_arrays(pyarrow.compute.index_in(array, value_set=values), values,
                                                ordered=categories.ordered)
+
+
+def _of_texts(texts: list[str | None]) -> Any:
+    """Return texts as a pyarrow array, without asking pandas."""
+    import pyarrow
+
+    encoded = [b"" if text is None else text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64).astype(np.int32)
+    present = np.packbits([text is not None for text in texts], bitorder="little")
+    return pyarrow.Array.from_buffers(pyarrow.string(), len(texts), [
+        pyarrow.py_buffer(present), pyarrow.py_buffer(ends), pyarrow.py_buffer(b"".join(encoded))])
 
 
 def to_pandas(column: NDArray, categories: Categories | None = None) -> Any:

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Integers
-from trigmech._optional import need
+from trigmech._optional import Later, need
 from trigmech._validate import lacks, numbers
 from trigmech.errors import InputError, TrigmechError
 from trigmech.tables.column_types import Categories, filled, to_arrow, to_pandas
@@ -28,6 +27,11 @@ from trigmech.tables.scalars import (
     seconds_of,
     seconds_of_array,
 )
+
+if TYPE_CHECKING:
+    import narwhals as nw
+else:
+    nw = Later("narwhals")
 
 ACCEPTED = ("a dataframe, also a lazy one, of pandas, polars, pyarrow or another library that narwhals knows; a record "
             "batch, stream, dataset or scanner of Arrow; or an array of shape (n, d)")
@@ -284,7 +288,7 @@ def _frame(table: Any) -> Any:
         raise InputError("the table's column names must be distinct") from None
 
 
-def _native_type(series: nw.Series) -> str:
+def _native_type(series: "nw.Series") -> str:
     """Return the name of a column's type in its own library."""
     native = series.to_native()
     # Not the other way round: a row of pandas may have the label "type".
@@ -344,7 +348,7 @@ def _no_quotes(rule: str) -> Iterator[None]:
         raise InputError(rule) from None
 
 
-def _to_floats(series: nw.Series) -> NDArray:
+def _to_floats(series: "nw.Series") -> NDArray:
     """Return a series of numbers or booleans as floats, NaN where missing."""
     if series.implementation.is_pyarrow():
         import pyarrow
