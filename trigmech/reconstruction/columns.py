@@ -10,7 +10,7 @@ from scipy.optimize import isotonic_regression
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions import prefix_sums
-from trigmech.functions.partition import Partition
+from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.planning.few_rows import OF_CATEGORIES
 from trigmech.queries.base import Measurement
@@ -33,6 +33,9 @@ EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 LEAST_DEVIATION = 1e-5
 # If less than this is left beside special values, the density of the rest is not looked for.
 LEAST_REST = 1e-12
+# Where fewer intervals were measured, a smooth density has about this number of equal parts of them. Rows that lie evenly
+# in a few wide intervals would make blocks in scatter plots.
+FINE = 64
 # Neighbouring intervals of a smooth density stay apart if together they hold at least LIGHT standard deviations of the
 # noise, and if their densities differ by more than the factor UNLIKE. An end of the range counts as empty if it holds
 # less than the fraction NEXT_TO_EMPTY of this mass.
@@ -122,11 +125,12 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     each = _smoothed(ends, masses, frequencies[k:], factor)
     smooth = None
     if rest > 0.0 and c > 2:
-        smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative)
+        fine = _divided(partition)
+        smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative, fine.intervals // c)
         if smooth is None and deviation >= LEAST_DEVIATION * rest:
             ends, each = with_tails(ends, each, values[k:] / deviation, factor / deviation, inverse * deviation)
     edges, mass = _places(partition.edges, ends, each) if smooth is None else _smooth_places(
-        partition.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
+        fine.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
@@ -148,9 +152,30 @@ def distribution_of_signs(query: Signs, values: Array, deviation: float,
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
-def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float,
-              cumulative: bool) -> Array | None:
-    """Return the mass (c,) of each interval, averaged with a smooth density by evidence; None if this has no weight.
+def _divided(partition: Partition) -> Partition:
+    """Return a number's partition with at least about `FINE` intervals: equal parts of the measured ones.
+
+    Each interval has as many parts, so intervals of a few levels may stay as they are.
+    """
+    levels, c = partition.levels, partition.intervals
+    parts = (FINE if levels is None else min(FINE, len(levels))) // c
+    if parts < 2:
+        return partition
+    edges = [partition.edges]
+    for i in range(c):
+        low, high = partition.edges[i : i + 2]
+        if levels is None:
+            edges.append(np.linspace(low, high, parts + 1)[1:-1])
+        else:
+            edges.append(even_edges(levels[(levels >= low) & ((levels < high) | (high == 1.0))], parts)[1:-1])
+    return partition.cut(np.sort(np.concatenate(edges)))
+
+
+def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float, cumulative: bool,
+              parts: int) -> Array | None:
+    """Return the mass (c parts,) of each part of an interval, averaged with a smooth density by evidence.
+
+    Return None if the smooth density has no weight.
 
     The evidence of the pieces is their squared residuals plus a price for each piece, tuned on simulated tables. The
     evidence of a smooth density is its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
@@ -159,11 +184,11 @@ def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest
         return None
     factor = prefix_sums.factor(len(each)) if cumulative else np.eye(len(each))
     pieces = float((((values - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
-    smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces)
+    smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces, parts)
     part = 1.0 / (1.0 + np.exp(np.clip((surprise - pieces) / 2.0, -700.0, 700.0)))
     if part < NEGLIGIBLE:
         return None
-    return np.asarray(part * _proper(smooth, rest) + (1.0 - part) * each)
+    return np.asarray(part * _proper(smooth, rest) + (1.0 - part) * np.repeat(each / parts, parts))
 
 
 def _proper(each: Array, total: float) -> Array:
