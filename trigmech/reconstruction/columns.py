@@ -125,7 +125,7 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     each = _smoothed(ends, masses, frequencies[k:], factor)
     smooth = None
     if rest > 0.0 and c > 2:
-        fine = _divided(partition)
+        fine = divided(partition)
         smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative, fine.intervals // c)
         if smooth is None and deviation >= LEAST_DEVIATION * rest:
             ends, each = with_tails(ends, each, values[k:] / deviation, factor / deviation, inverse * deviation)
@@ -152,14 +152,14 @@ def distribution_of_signs(query: Signs, values: Array, deviation: float,
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
-def _divided(partition: Partition) -> Partition:
+def divided(partition: Partition) -> Partition:
     """Return a number's partition with at least about `FINE` intervals: equal parts of the measured ones.
 
     Each interval has as many parts, so intervals of a few levels may stay as they are.
     """
     levels, c = partition.levels, partition.intervals
-    parts = (FINE if levels is None else min(FINE, len(levels))) // c
-    if parts < 2:
+    parts = (FINE if levels is None else min(FINE, len(levels))) // max(c, 1)
+    if c == 0 or parts < 2:
         return partition
     edges = [partition.edges]
     for i in range(c):
