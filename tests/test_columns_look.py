@@ -217,8 +217,8 @@ def test_divided_intervals_keep_their_edges_and_have_equally_many_parts_with_a_l
     finer = columns.divided(partition)
     at = np.searchsorted(finer.edges, partition.edges)
     assert (finer.edges[at] == partition.edges).all()
-    parts = {*np.diff(at).tolist()}
-    assert parts == {max((columns.FINE if levels is None else min(columns.FINE, len(levels))) // partition.intervals, 1)}
+    most = columns.FINE if levels is None else min(columns.FINE, len(levels))
+    assert {*np.diff(at).tolist()} == {max(most // partition.intervals, 1)}
     if levels is None:
         np.testing.assert_allclose(np.diff(finer.edges), 2.0 / finer.intervals, atol=1e-12)
     else:
@@ -265,7 +265,8 @@ def test_much_noise_moves_categories_towards_even_ones_and_little_noise_does_not
         assert (made >= 0.0).all()
         assert made.sum() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(shrunk_frequencies(values, 1e30), 1.0 / k, atol=1e-12)
-    errors = np.array([[np.abs(made - truth).sum() for made in (shrunk_frequencies(own, 0.5), nearest_probabilities(own))]
+    ways = (partial(shrunk_frequencies, noise=0.5), nearest_probabilities)
+    errors = np.array([[np.abs(way(own) - truth).sum() for way in ways]
                        for own in truth + rng.normal(0.0, 0.5, (200, k))]).mean(axis=0)
     assert errors[0] < 0.85 * errors[1]
     # Where the frequencies are clearly uneven, noise of this size moves them little.

@@ -33,8 +33,8 @@ EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 LEAST_DEVIATION = 1e-5
 # If less than this is left beside special values, the density of the rest is not looked for.
 LEAST_REST = 1e-12
-# Where fewer intervals were measured, a smooth density has about this number of equal parts of them. Rows that lie evenly
-# in a few wide intervals would make blocks in scatter plots.
+# Where fewer intervals were measured, a smooth density has about this number of equal parts of them. Rows that lie
+# evenly in a few wide intervals would make blocks in scatter plots.
 FINE = 64
 # Neighbouring intervals of a smooth density stay apart if together they hold at least LIGHT standard deviations of the
 # noise, and if their densities differ by more than the factor UNLIKE. An end of the range counts as empty if it holds

@@ -25,8 +25,8 @@ def table(d: int) -> tuple[pd.DataFrame, tm.Schema]:
         if kind < 3:
             made[name] = (z[:, j].clip(-4.0, 4.0), np.exp(z[:, j]).clip(0.0, 20.0),
                           np.rint(50.0 + 18.0 * z[:, j]).clip(0.0, 100.0))[kind]
-            columns.append(tm.Column(name, *((-4.0, 4.0), (0.0, 20.0), (0, 100))[kind],
-                                     kind="integer" if kind == 2 else "continuous"))
+            lower, upper = ((-4.0, 4.0), (0.0, 20.0), (0, 100))[kind]
+            columns.append(tm.Column(name, lower, upper, "integer" if kind == 2 else "continuous"))
             continue
         cuts = CUTS[kind - 3]
         categories = tuple("abcde"[: len(cuts) + 1])
