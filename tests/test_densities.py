@@ -305,3 +305,13 @@ def test_the_evidence_of_many_bases_is_that_of_each(count):
                   - variance[v, 0] * precision * product**2 / (1.0 + variance[v, 0] * gain)
                   for gain, product in zip(gains[b, r], own[b, r], strict=True))
         assert found[b, r, v] == pytest.approx(one, rel=1e-12, abs=1e-9)
+
+
+def test_an_atom_of_a_divided_interval_is_even_in_its_parts():
+    values = np.full(32, 0.45 / 31)
+    values[9] = 0.55
+    made, _ = smooth_density(values, 0.002, 1.0, False, parts=4)
+    inside = made.reshape(32, 4)[9]
+    assert made.sum() == pytest.approx(1.0, abs=0.02)
+    assert inside.sum() == pytest.approx(0.55, abs=0.02)
+    assert inside.min() > 0.8 * inside.max()
