@@ -4,8 +4,8 @@ from importlib import import_module
 
 from experiments.declare import Experiment
 
-MODULES = ("tables", "figures", "search", "comparison", "curves", "ablations", "coverage", "small", "large", "further",
-           "targets", "textbook", "acceptance", "rates", "nulls", "parties", "lights", "answers", "audit",
+MODULES = ("tables", "figures", "search", "comparison", "curves", "ablations", "coverage", "small", "plans", "large",
+           "further", "targets", "textbook", "acceptance", "rates", "nulls", "parties", "lights", "answers", "audit",
            "protocols.boards", *(f"companions.{name}" for name in (
                "statements", "net", "linear_noise", "composition", "tutorial")))
 

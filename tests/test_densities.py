@@ -13,11 +13,11 @@ from trigmech.reconstruction.columns import LARGEST_PLACE, distribution_of
 from trigmech.reconstruction.densities import smooth_density
 
 
-def directly(values, noise, cumulative):
+def directly(values, noise, cumulative, parts=1):
     """Return the posterior mean and -2 log of the marginal likelihood by full covariance matrices, model by model."""
     count = len(values)
     factor = prefix_sums.factor(count) if cumulative else np.eye(count)
-    library = densities._library(count, cumulative)
+    library = densities._library(count, cumulative, parts)
     # One deviation of the beta distributions has all their means, with each kind of tails; the last two are skewed.
     means = (len(library.kinds[1].bases) - 2) // len(densities.WIDER)
     others = [(1.0 - densities.SKEWED) * share / means for *_, share in densities.WIDER] * means
@@ -36,7 +36,9 @@ def directly(values, noise, cumulative):
                     residual = (values - factor @ models.spread @ base) / noise
                     solved = np.linalg.solve(covariance, residual)
                     logs.append(each - 0.5 * (residual @ solved + np.linalg.slogdet(covariance)[1]))
-                    means.append(models.spread @ base + prior @ factor.T @ solved / noise)
+                    among = models.spread if parts == 1 else np.eye(count * parts)
+                    means.append(among @ base + among @ (cosines * (variance * k**-decay)) @ shape.T @ factor.T
+                                 @ solved / noise)
     logs = np.array(logs)
     weights = np.exp(logs - logs.max())
     return weights @ np.array(means) / weights.sum(), -2.0 * (logs.max() + np.log(weights.sum()))
@@ -64,6 +66,14 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
             # A part of all rows has the same shape.
             part, _ = smooth_density(0.25 * values, 0.25 * noise, 0.25, cumulative)
             np.testing.assert_allclose(part, 0.25 * made, atol=1e-9)
+        # The last is of 12 intervals in five parts each.
+        shape = np.exp(-np.linspace(0.0, 3.0, 12))
+        values = (prefix_sums.factor(12) if cumulative else np.eye(12)) @ (shape / shape.sum())
+        made, surprise = smooth_density(values, 0.05, 1.0, cumulative, parts=5)
+        mean, direct = directly(values, 0.05, cumulative, 5)
+        assert made.shape == (60,)
+        np.testing.assert_allclose(made, mean, atol=1e-7)
+        assert surprise == pytest.approx(direct, abs=1e-5)
     finally:
         for cached in (densities._library, densities._shapes, densities._smooth_density):
             cached.cache_clear()
@@ -295,3 +305,13 @@ def test_the_evidence_of_many_bases_is_that_of_each(count):
                   - variance[v, 0] * precision * product**2 / (1.0 + variance[v, 0] * gain)
                   for gain, product in zip(gains[b, r], own[b, r], strict=True))
         assert found[b, r, v] == pytest.approx(one, rel=1e-12, abs=1e-9)
+
+
+def test_an_atom_of_a_divided_interval_is_even_in_its_parts():
+    values = np.full(32, 0.45 / 31)
+    values[9] = 0.55
+    made, _ = smooth_density(values, 0.002, 1.0, False, parts=4)
+    inside = made.reshape(32, 4)[9]
+    assert made.sum() == pytest.approx(1.0, abs=0.02)
+    assert inside.sum() == pytest.approx(0.55, abs=0.02)
+    assert inside.min() > 0.8 * inside.max()

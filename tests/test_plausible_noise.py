@@ -6,6 +6,10 @@ import pytest
 
 import trigmech as tm
 from trigmech.evaluation import plausible
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Histogram
 
 
 class StoppedError(Exception):
@@ -36,3 +40,12 @@ def test_plausible_tables_are_fitted_with_the_noise_of_the_release(monkeypatch):
         assert [each.query.columns for each in given] == [each.query.columns for each in own]
         assert [each.deviation for each in given] == pytest.approx([each.deviation for each in own], rel=1e-12)
         assert not any(np.array_equal(one.means, other.means) for one, other in zip(own, given, strict=True))
+
+
+def test_plausible_columns_keep_the_released_shape_between_measured_thresholds():
+    query = Histogram(0, Partition((), 0, np.linspace(-1.0, 1.0, 3)))
+    look = Measurement(query, 1.0, np.array([0.4, 0.6]), 1e-9)
+    mass = np.array([0.1, 0.3, 0.0, 0.0, 0.45, 0.15])
+    column = ReleasedColumn(query.partition.cut(np.array([-1.0, -0.5, 0.0, 0.2, 0.4, 0.8, 1.0])), mass, 1e-9)
+    made = plausible.plausible_column(column, look, [], np.random.default_rng(0))
+    np.testing.assert_allclose(made.mass, mass, atol=1e-8)

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from trigmech._arrays import Array, Codes
 from trigmech.functions.partition import Partition, all_codes
 from trigmech.functions.ranks import ranks
-from trigmech.functions.released_column import ReleasedColumn
+from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look, PrefixSums
@@ -120,7 +120,10 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
         before, after = edges <= own[0], edges >= own[-1]
         edges = np.concatenate([edges[before], own[1:-1], edges[after]])
         under = np.concatenate([under[before], inside, under[after]])
-    made = np.maximum(np.diff(np.interp(column.partition.edges, edges, under)), 0.0)
+    # Between measured thresholds rows lie as in the released density; the second term tells empty positions apart.
+    own = column.partition.edges
+    below = np.concatenate([[0.0], np.cumsum(column.mass[len(held) :])]) + SLACK * (own + 1.0)
+    made = np.maximum(np.diff(np.interp(below, np.interp(edges, own, below), under)), 0.0)
     return replace(column, mass=np.concatenate([held, made]))
 
 

@@ -10,8 +10,9 @@ from scipy.optimize import isotonic_regression
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions import prefix_sums
-from trigmech.functions.partition import Partition
+from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import SLACK, ReleasedColumn
+from trigmech.planning.few_rows import OF_CATEGORIES
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums
 from trigmech.queries.signs import Signs
@@ -32,12 +33,20 @@ EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 LEAST_DEVIATION = 1e-5
 # If less than this is left beside special values, the density of the rest is not looked for.
 LEAST_REST = 1e-12
+# Where fewer intervals were measured, a smooth density has about this number of equal parts of them. Rows that lie
+# evenly in a few wide intervals would make blocks in scatter plots.
+FINE = 64
 # Neighbouring intervals of a smooth density stay apart if together they hold at least LIGHT standard deviations of the
 # noise, and if their densities differ by more than the factor UNLIKE. An end of the range counts as empty if it holds
 # less than the fraction NEXT_TO_EMPTY of this mass.
 LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
 # An interval is a spike if it is SPIKE times denser than those before it, and holds at least 1 / SPIKE of that mass.
 SPIKE = 5.0
+# The power of the noise's part in the shrinking of categories, set on five public tables and validated on nine others.
+# Below the second number the shrinking is left out.
+POWER, LEAST_SHRUNK = 1.5, 1e-3
+# Values beyond this limit are only noise, and their squares would overflow.
+LARGEST = 1e100
 # A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
 CLEAR = 6.0
 
@@ -53,13 +62,29 @@ def nearest_probabilities(values: Array, total: float = 1.0) -> Array:
     return made * (total / found) if found > 0 else np.full(len(values), total / len(values))
 
 
+def shrunk_frequencies(values: Array, noise: float) -> Array:
+    """Return the probabilities (k,) of categories from frequencies with this standard deviation of the noise.
+
+    They are the nearest probabilities, moved towards even ones. Without this, noise alone would choose a few categories
+    that hold all rows. Let x be the variance of the noise over that of the frequencies about even ones. The latter is
+    what the measured frequencies show, and at least the one that plans assume. The distance from even probabilities is
+    divided by 1 + x^POWER. On public tables this left less error than the posterior means of Dirichlet priors did.
+    """
+    made, k = nearest_probabilities(values), len(values)
+    shown = float(np.square(values - values.mean()).sum()) / max(k - 1, 1) - noise**2
+    x = min(noise**2 / max(shown, min(OF_CATEGORIES / (k + 2), 1.0) / k), LARGEST)
+    return made if x**POWER < LEAST_SHRUNK else 1.0 / k + (made - 1.0 / k) / (1.0 + x**POWER)
+
+
 def released_column(look: Measurement[Look]) -> ReleasedColumn:
     """Return the distribution of a column from its look."""
     query = look.query
     if isinstance(query, Signs):
         return distribution_of_signs(query, look.known, look.deviation)
     if isinstance(query, Contrasts):
-        return ReleasedColumn(query.partition, nearest_probabilities(look.means), look.deviation)
+        made = nearest_probabilities(look.means) if query.partition.value is not None else shrunk_frequencies(
+            np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST))
+        return ReleasedColumn(query.partition, made, look.deviation)
     return distribution_of(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
 
 
@@ -75,10 +100,9 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     the tails fall (:mod:`trigmech.reconstruction.tails`).
     """
     k, c = len(partition.indicators), partition.intervals
-    # Values beyond this limit are only noise, and their squares would overflow.
-    values, deviation = np.clip(values, -1e100, 1e100), min(deviation, 1e100)
+    values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     if c == 0:
-        return ReleasedColumn(partition, nearest_probabilities(values), deviation)
+        return ReleasedColumn(partition, shrunk_frequencies(values, deviation), deviation)
     frequencies = prefix_sums.decoded(partition, values) if cumulative else values.copy()
     inverse = prefix_sums.inverse(c) if cumulative else np.eye(c)
     # The noise's covariance matrix times the vector of ones, in units of deviation^2, distributes the sum's excess.
@@ -101,11 +125,12 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     each = _smoothed(ends, masses, frequencies[k:], factor)
     smooth = None
     if rest > 0.0 and c > 2:
-        smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative)
+        fine = divided(partition)
+        smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative, fine.intervals // c)
         if smooth is None and deviation >= LEAST_DEVIATION * rest:
             ends, each = with_tails(ends, each, values[k:] / deviation, factor / deviation, inverse * deviation)
     edges, mass = _places(partition.edges, ends, each) if smooth is None else _smooth_places(
-        partition.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
+        fine.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
@@ -116,7 +141,7 @@ def distribution_of_signs(query: Signs, values: Array, deviation: float,
     Signs tell the coarse shape alone. The models of smooth densities with atoms fill the rest.
     """
     k, c, partition = len(query.partition.indicators), query.partition.intervals, query.partition
-    values, deviation = np.clip(values, -1e100, 1e100), min(deviation, 1e100)
+    values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     held = np.clip(0.5 + 0.5 * values[:k], 0.0, 1.0)
     held *= min(1.0, 1.0 / max(held.sum(), 1e-300))
     rest = max(1.0 - float(held.sum()), 0.0)
@@ -127,9 +152,30 @@ def distribution_of_signs(query: Signs, values: Array, deviation: float,
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
-def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float,
-              cumulative: bool) -> Array | None:
-    """Return the mass (c,) of each interval, averaged with a smooth density by evidence; None if this has no weight.
+def divided(partition: Partition) -> Partition:
+    """Return a number's partition with at least about `FINE` intervals: equal parts of the measured ones.
+
+    Each interval has as many parts, so intervals of a few levels may stay as they are.
+    """
+    levels, c = partition.levels, partition.intervals
+    parts = (FINE if levels is None else min(FINE, len(levels))) // max(c, 1)
+    if c == 0 or parts < 2:
+        return partition
+    edges = [partition.edges]
+    for i in range(c):
+        low, high = partition.edges[i : i + 2]
+        if levels is None:
+            edges.append(np.linspace(low, high, parts + 1)[1:-1])
+        else:
+            edges.append(even_edges(levels[(levels >= low) & ((levels < high) | (high == 1.0))], parts)[1:-1])
+    return partition.cut(np.sort(np.concatenate(edges)))
+
+
+def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float, cumulative: bool,
+              parts: int) -> Array | None:
+    """Return the mass (c parts,) of each part of an interval, averaged with a smooth density by evidence.
+
+    Return None if the smooth density has no weight.
 
     The evidence of the pieces is their squared residuals plus a price for each piece, tuned on simulated tables. The
     evidence of a smooth density is its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
@@ -138,11 +184,11 @@ def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest
         return None
     factor = prefix_sums.factor(len(each)) if cumulative else np.eye(len(each))
     pieces = float((((values - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
-    smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces)
+    smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces, parts)
     part = 1.0 / (1.0 + np.exp(np.clip((surprise - pieces) / 2.0, -700.0, 700.0)))
     if part < NEGLIGIBLE:
         return None
-    return np.asarray(part * _proper(smooth, rest) + (1.0 - part) * each)
+    return np.asarray(part * _proper(smooth, rest) + (1.0 - part) * np.repeat(each / parts, parts))
 
 
 def _proper(each: Array, total: float) -> Array:
@@ -238,7 +284,7 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> Released
     interval, finer, values, deviation = query.interval, query.edges, look.known, look.deviation
     partition, k = column.partition, len(column.partition.indicators)
     mass = float(column.mass[k + interval])
-    values, deviation = np.clip(values, -1e100, 1e100), min(deviation, 1e100)
+    values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     ends = _pieces(np.clip(values / deviation, -1e140, 1e140), PRICE)
     width = np.diff(ends)
     masses = np.add.reduceat(values, ends[:-1])

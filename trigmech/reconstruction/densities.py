@@ -56,8 +56,10 @@ BASES_AT_A_TIME = 64
 
 
 def smooth_density(values: Array, deviation: float, total: float, cumulative: bool,
-                   rival: float = math.inf) -> tuple[Array, float]:
-    """Return the posterior mean (c,) of a histogram, which can be negative, and -2 log of the marginal likelihood.
+                   rival: float = math.inf, parts: int = 1) -> tuple[Array, float]:
+    """Return the posterior mean of a histogram, which can be negative, and -2 log of the marginal likelihood.
+
+    The mean (c parts,) has this many equal parts of each interval. Atoms are even within their interval.
 
     values (c,): The measured histogram; if ``cumulative``, encoded by the factor of prefix sums.
     deviation: The standard deviation of the noise, above 0.
@@ -69,16 +71,16 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
     about 3 ms, as much again for each atom, and .1 s once for each number of intervals.
     """
     packed = np.asarray(values, dtype=np.float64).tobytes()
-    mean, surprise = _smooth_density(packed, deviation, total, cumulative, rival)
+    mean, surprise = _smooth_density(packed, deviation, total, cumulative, rival, parts)
     return mean.copy(), surprise
 
 
 # Runs in steps, and parties that share sums, look at the same released numbers once in each round.
 @lru_cache(maxsize=128)
 def _smooth_density(packed: bytes, deviation: float, total: float, cumulative: bool,
-                    rival: float) -> tuple[Array, float]:
+                    rival: float, parts: int) -> tuple[Array, float]:
     values = np.frombuffer(packed)
-    found = _best(_library(len(values), cumulative), values / total, deviation / total, len(values) // 4, rival)
+    found = _best(_library(len(values), cumulative, parts), values / total, deviation / total, len(values) // 4, rival)
     return _posterior_mean(found) * total, found.surprise
 
 
@@ -155,11 +157,15 @@ class _Models:
 
 @dataclass(frozen=True, eq=False)
 class _Library:
-    """The models of a histogram of c intervals that is measured by F (q, c): with the even base and with others."""
+    """The models of a histogram of c intervals that is measured by F (q, c): with the even base and with others.
+
+    If ``parts`` is not 1, bases have so many equal parts of each interval.
+    """
 
     factor: Array
     gram: Array
     kinds: tuple[_Models, ...]
+    parts: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,19 +190,20 @@ class _Explained:
 
 # Typed, because 1 and True are equal.
 @lru_cache(maxsize=24, typed=True)
-def _library(count: int, measured: bool | int) -> _Library:
+def _library(count: int, measured: bool | int, parts: int = 1) -> _Library:
     """Return the models of a histogram that is measured by prefix sums, by counts, or by some contrasts."""
     if measured is True or measured is False:
         factor = prefix_sums.factor(count) if measured else np.eye(count)
     else:
         factor = contrasts(count)[:, :measured].T.astype(np.float64)
-    most, coarse = min(count - 1, COSINES_OF_EVEN), min(count, COARSE)
-    waves = idct(np.eye(count), axis=0, norm="ortho")[:, 1 : most + 1] * np.sqrt(2.0 / count)
+    finest = count * parts
+    most, coarse = min(finest - 1, COSINES_OF_EVEN), finest if parts > 1 else min(count, COARSE)
+    waves = idct(np.eye(finest), axis=0, norm="ortho")[:, 1 : most + 1] * np.sqrt(2.0 / finest)
     spread = np.diff(np.clip(np.linspace(0.0, coarse, count + 1)[:, None] - np.arange(coarse), 0.0, 1.0), axis=0)
     return _Library(factor, factor.T @ factor, (
-        _Models.of((np.full((1, count), 1.0 / count), waves[None], np.array([EVEN])), factor, np.eye(count),
-                   (DECAYS_OF_EVEN, VARIANCES_OF_EVEN)),
-        _Models.of(_shapes(coarse), factor, spread, (DECAYS, VARIANCES))))
+        _Models.of((np.full((1, finest), 1.0 / finest), waves[None], np.array([EVEN])), factor,
+                   spread if parts > 1 else np.eye(count), (DECAYS_OF_EVEN, VARIANCES_OF_EVEN)),
+        _Models.of(_shapes(coarse), factor, spread, (DECAYS, VARIANCES))), parts)
 
 
 def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np.int64],
@@ -318,17 +325,17 @@ def _with_the_best_atom(found: _Explained, kind: int) -> _Explained | None:
 
 
 def _posterior_mean(found: _Explained) -> Array:
-    rest = 1.0 - float(found.masses.sum())
-    made = np.zeros(len(found.library.gram))
+    rest, parts = 1.0 - float(found.masses.sum()), found.library.parts
+    made = np.zeros(len(found.library.gram) * parts)
     for models, projected, weights in zip(found.library.kinds, found.projected, found.weights, strict=True):
         own, variances = weights.sum(axis=(1, 2)), rest**2 * models.variances[:, None]
         held = np.flatnonzero(own > LEAST_WEIGHT)
         shrunk = (weights[held][..., None] * (variances / (found.noise**2 + variances * models.gains[held][:, :, None]))
                   ).sum(axis=2) * projected[held]
         coefficients = np.einsum("brkl,brk->bl", models.loadings[held], shrunk)
-        made += models.spread @ (rest * own[held] @ models.bases[held]
-                                 + np.einsum("bmk,bk->m", models.cosines[held], coefficients))
-    made[found.atoms] += found.masses
+        density = rest * own[held] @ models.bases[held] + np.einsum("bmk,bk->m", models.cosines[held], coefficients)
+        made += density if parts > 1 else models.spread @ density
+    made.reshape(-1, parts)[found.atoms] += found.masses[:, None] / parts
     return made
 
 
