@@ -177,7 +177,8 @@ def exchanges(table, *more, told=None):
         asked.table([maps[0], maps[j]], each, 1.0)
     compiled = asked.compiled()
     d = len(sizes)
-    return compiled, mixing.Exchanges(compiled, np.ones(len(tables)), np.full((d, d), -np.inf) if told is None else told)
+    told = np.full((d, d), -np.inf) if told is None else told
+    return compiled, mixing.Exchanges(compiled, np.ones(len(tables)), told)
 
 
 def test_rows_of_no_dependence_mix_at_once():
@@ -255,7 +256,7 @@ def test_rows_meet_in_the_column_that_tells_most_of_what_they_exchange():
     # Exchanges of column 1 between rows of the same entry in column 0 change nothing of their table.
     rows = np.random.default_rng(0).integers(2, size=(2_000, 2)).astype(np.int32)
     rows[:, 1] ^= rows[:, 0] & (np.arange(2_000) % 8 > 0)
-    compiled, made = exchanges(np.full((2, 2), 0.25), told=np.full((2, 2), 1.0))
+    made = exchanges(np.full((2, 2), 0.25), told=np.full((2, 2), 1.0))[1]
     state = made.state(rows)
     differences = np.zeros(4)
     made.mix(state, differences, np.array([1e9]), np.random.default_rng(0))

@@ -59,7 +59,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-
 from trigmech.errors import BudgetError
 from trigmech.privacy.budget import Budget, Charge, as_decimal, float_above, float_below, shown_down, shown_up
 from trigmech.privacy.privacy_loss import Pure, gaussian_deviation, gaussian_epsilon, mu_of_pure, pessimistic, too_large
