@@ -1,7 +1,8 @@
 """Samples of more rows than were fitted: rows exchange entries, with changes below the noise of the release.
 
 A sample of so many rows that fitted rows would repeat starts with copies of them. Two rows then exchange the entries of
-a column, or of all columns that a constraint ties together, and this many times over (Metropolis et al. 1953): an
+a column, or of all columns that a constraint ties together (Metropolis et al. 1953). For each column a row meets any
+other row, and one with which it has much in common, because other rows can seldom exchange anything. An
 exchange leaves each column as it is, and is refused if it would take tables too far from those of the fitted rows. The
 tables are the measured ones of two and three columns, and coarse ones of all other pairs of columns. In the end a cell
 differs from the fitted rows' by about a sixth of the noise in it, so that measured numbers are as exact as before, and
