@@ -504,3 +504,21 @@ def test_the_ends_of_the_range_give_no_warning_and_hold(epsilon):
 def test_gaussian_noise_for_other_epsilons_is_refused_plainly(epsilon, what):
     with pytest.raises(BudgetError, match=f"epsilon = .* is {what}"):
         gaussian_mu(Budget(epsilon, 1e-5))
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-12, 1e-5, 0.01, 0.5, 0.99])
+def test_gaussian_noise_and_its_epsilon_are_those_of_another_library(delta):
+    from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
+
+    for epsilon in np.geomspace(1e-6, 1e7, 27):
+        with np.errstate(divide="ignore"):
+            wanted = float(get_sigma_gaussian(epsilon, delta))
+        assert privacy_loss.gaussian_deviation(float(epsilon), delta) == pytest.approx(wanted, rel=1e-10, abs=1e-12)
+    for mu in np.geomspace(1e-6, 1e4, 21):
+        if mu / math.sqrt(2.0 * math.pi) * (1.0 + 1e-15) <= delta:
+            continue
+        with np.errstate(divide="ignore"):
+            found = float(get_epsilon_gaussian(1.0 / mu, delta, tol=1e-15))
+        added = max(privacy_loss.SEARCH_ERROR, privacy_loss.LOG_ERROR * -math.log(delta))
+        assert privacy_loss.gaussian_epsilon(mu, delta) == pytest.approx(found * (1.0 + 1e-12) + added, rel=1e-11,
+                                                                         abs=1e-14)

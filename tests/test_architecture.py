@@ -26,12 +26,12 @@ SOURCES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path.read_text(
 MOST_LINES = 400
 # The only modules that import a library, wherever in their source.
 SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"privacy/noise"},
-                  "dp_accounting": {"privacy/accounting", "privacy/privacy_loss"},
+                  "dp_accounting": {"privacy/privacy_loss"},
                   "numba": {"functions/kernels", "functions/coordinate_ascent", "functions/look_up",
                             "inference/drawing", "measurement/compact", "measurement/sums", "measurement/sweep",
                             "reconstruction/column_kernels", "reconstruction/columns",
-                            "reconstruction/exchange_kernels", "reconstruction/row_kernels",
-                            "reconstruction/together_kernels"},
+                            "reconstruction/exchange_kernels", "reconstruction/mixing_kernels",
+                            "reconstruction/row_kernels", "reconstruction/together_kernels"},
                   "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"},
                   "dask": {"engines/dask"}, "distributed": {"engines/dask"}, "pyspark": {"engines/spark"}}
 

@@ -74,7 +74,7 @@ def test_other_behaviour_has_another_fingerprint(monkeypatch, mechanism, where, 
 def test_other_samples_of_the_same_release_have_another_fingerprint(monkeypatch):
     before = fingerprints._computed(fingerprints.PURE_DEFAULT)
     assert fingerprints.alike(before, fingerprints.computed(fingerprints.PURE_DEFAULT))
-    monkeypatch.setattr("trigmech.reconstruction.mixing.PARTNERS", 12)
+    monkeypatch.setattr("trigmech.reconstruction.mixing.APART", 0.5)
     assert not fingerprints.alike(before, fingerprints._computed(fingerprints.PURE_DEFAULT))
 
 

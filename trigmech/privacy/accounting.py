@@ -59,11 +59,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
-
 from trigmech.errors import BudgetError
 from trigmech.privacy.budget import Budget, Charge, as_decimal, float_above, float_below, shown_down, shown_up
-from trigmech.privacy.privacy_loss import Pure, gaussian_epsilon, mu_of_pure, pessimistic, too_large
+from trigmech.privacy.privacy_loss import Pure, gaussian_deviation, gaussian_epsilon, mu_of_pure, pessimistic, too_large
 
 # Gaussian noise is calibrated between these epsilons; beyond, the search for its scale runs into cancellation.
 SMALLEST_GAUSSIAN_EPSILON = 1e-6
@@ -101,12 +99,8 @@ def gaussian_mu(budget: Budget) -> float:
 # One run asks for it some ten times. Of Python's floats alone: others could round differently, and be the same key.
 @lru_cache(maxsize=4096)
 def _gaussian_mu(epsilon: float, delta: float) -> float:
-    from dp_accounting import get_sigma_gaussian
-
-    # Where delta is smaller than any float the library takes the logarithm of 0, which is -inf as it should be.
-    with np.errstate(divide="ignore"):
-        # Rounded down by far more than the library's search and cancellation errors above that epsilon.
-        return (1.0 - 1e-6) / float(get_sigma_gaussian(epsilon, delta))
+    # Rounded down by far more than the errors of the search and of cancellation above that epsilon.
+    return (1.0 - 1e-6) / gaussian_deviation(epsilon, delta)
 
 
 def epsilon_of(charges: Iterable[Charge], delta: float) -> float:

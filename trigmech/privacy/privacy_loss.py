@@ -1,6 +1,7 @@
 """Privacy losses of pure mechanisms and of Gaussian noise: closed forms, and dp_accounting's distributions."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -16,7 +17,7 @@ MOST_DISTRIBUTIONS = 64
 # Above this mu the closed bound mu^2/2 + mu sqrt(2 ln(1/delta)) is used, within 0.2 % of the exact value.
 LARGEST_MU = 1e4
 
-# Errors of a Gaussian epsilon: the library's search, which stops at 1e-15, and the cancellation of its two terms, whose
+# Errors of a Gaussian epsilon: the search, which stops at 1e-15, and the cancellation of its two terms, whose
 # logarithms are as large as delta's and err in their last digits.
 SEARCH_ERROR, LOG_ERROR = 2e-13, 2.0**-50
 # Above the rounding of a few products and quotients.
@@ -50,17 +51,45 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 # A ledger asks for it at every look. Of Python's floats alone: others could round differently, and be the same key.
 @lru_cache(maxsize=4096)
 def _gaussian_epsilon(mu: float, delta: float) -> float:
-    from dp_accounting import get_epsilon_gaussian
-
     if mu > LARGEST_MU:
         return (mu * mu / 2.0 + mu * math.sqrt(-2.0 * math.log(delta))) * UP
     # The largest delta of mu-GDP is 2 Phi(mu/2) - 1, at most mu / sqrt(2 pi).
     if mu / math.sqrt(2.0 * math.pi) * UP <= delta:
         return 0.0
-    with np.errstate(divide="ignore"):
-        found = float(get_epsilon_gaussian(1.0 / mu, delta, tol=1e-15))
-    # Also where the library finds 0, for it compares what it has rounded.
+    wanted, deviation, low, high, found = math.log(delta), 1.0 / mu, 0.0, 1.0, 0.0
+    if not _log_delta(deviation, 0.0) < wanted:
+        while _log_delta(deviation, high) > wanted:
+            low, high = high, 10.0 * high
+        found = _root(lambda epsilon: _log_delta(deviation, epsilon) - wanted, low, high, 1e-15)
+    # Also where that is 0, for what was compared had been rounded.
     return found * (1.0 + 1e-12) + max(SEARCH_ERROR, LOG_ERROR * -math.log(delta))
+
+
+def gaussian_deviation(epsilon: float, delta: float) -> float:
+    """Return the standard deviation of Gaussian noise, in sensitivities, that is (epsilon, delta)-DP (Balle and Wang).
+
+    Not rounded to a side: it errs by the search, which stops at 1e-12, and by the cancellation of two terms.
+    """
+    wanted, low, high = math.log(delta) if delta > 0.0 else -math.inf, 0.1, 1.0
+    while _log_delta(low, epsilon) < wanted:
+        high, low = low, low / 10.0
+    while _log_delta(high, epsilon) > wanted:
+        low, high = high, 10.0 * high
+    return _root(lambda deviation: _log_delta(deviation, epsilon) - wanted, low, high, 1e-12)
+
+
+def _log_delta(deviation: float, epsilon: float) -> float:
+    """Return the logarithm of the least delta of Gaussian noise at an epsilon (Balle and Wang 2018, equation 6)."""
+    far = epsilon * deviation + 1.0 / (2.0 * deviation)
+    more, less = float(log_ndtr(1.0 / deviation - far)), epsilon + float(log_ndtr(-far))
+    with np.errstate(divide="ignore"):
+        return more + float(np.log1p(-np.exp(less - more))) if less <= more else -math.inf
+
+
+def _root(function: Callable[[float], float], low: float, high: float, error: float) -> float:
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=error))
 
 
 def too_large(parts: list[Pure], mu: float) -> bool:

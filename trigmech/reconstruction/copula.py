@@ -115,35 +115,41 @@ class Copula:
             rows[held[np.argsort(normal[held, j], kind="stable")], j] = rows[ascending, j]
 
     def arrange_within(self, rows: Codes, cells: Sequence[NDArray[np.int64]], rng: np.random.Generator,
-                       rounds: int = ROUNDS) -> None:
+                       rounds: int = ROUNDS, *, every: bool = True) -> None:
         """Exchange entries of each column between rows in the same cell, in place, so that rows follow the copula.
 
         ``cells`` has the cell (size,) of each position of each column. No function of cells changes. Each column in
         turn draws normal values given those of the others; its entries in a cell take their order (Gibbs sampling).
+        Unless ``every`` entry takes part, those in cells of one position keep the value that they have first.
         """
         precision = np.linalg.inv(_definite(self.correlations, FIRM))
         spread = 1.0 / np.sqrt(np.diag(precision))
         weights = -precision * spread[:, None] ** 2
         np.fill_diagonal(weights, 0.0)
-        ranks = [_short(np.argsort(np.lexsort((order, held)))) for order, held in zip(self.orders, cells, strict=True)]
-        values = np.zeros(rows.shape)
-        for j, order in enumerate(self.orders):
-            values[:, j] = _normal_values(order[rows[:, j]], rng)
-        for _ in range(rounds):
-            for j, order in enumerate(self.orders):
-                place = order[rows[:, j]]
-                held = np.flatnonzero(place >= 0.0)
-                if not weights[j].any() or len(held) < 2:
-                    continue
-                own, now = cells[j][rows[held, j]], values[held, j]
-                least, most = np.full(own.max() + 1, np.inf), np.full(own.max() + 1, -np.inf)
-                np.minimum.at(least, own, now)
-                np.maximum.at(most, own, now)
-                least[least <= now.min()], most[most >= now.max()] = -np.inf, np.inf
-                drawn = truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
-                before, after = np.argsort(ranks[j][rows[held, j]], kind="stable"), sorted_within(own, drawn)
-                rows[held[after], j] = rows[held[before], j]
-                values[held[after], j] = values[held[before], j]
+        values, turns = np.zeros(rows.shape), list[tuple[int, Array, NDArray[np.integer], Array, Array]]()
+        for j, (order, held) in enumerate(zip(self.orders, cells, strict=True)):
+            place = order[rows[:, j]]
+            values[:, j] = _normal_values(place, rng)
+            moving = order if every else np.where(np.bincount(held)[held] > 1, order, -1.0)
+            if not weights[j].any() or not (moving >= 0.0).any():
+                continue
+            # Exchanges within a cell do not change which values it has.
+            now = np.flatnonzero(place >= 0.0)
+            own, least, most = held[rows[now, j]], np.full(held.max() + 1, np.inf), np.full(held.max() + 1, -np.inf)
+            np.minimum.at(least, own, values[now, j])
+            np.maximum.at(most, own, values[now, j])
+            least[least <= least.min()], most[most >= most.max()] = -np.inf, np.inf
+            turns.append((j, moving, _short(np.argsort(np.lexsort((order, held)))), least, most))
+        for j, moving, ranks, least, most in turns * rounds:
+            held = np.flatnonzero(moving[rows[:, j]] >= 0.0)
+            if len(held) < 2:
+                continue
+            codes = rows[held, j]
+            own = cells[j][codes]
+            drawn = truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
+            before, after = np.argsort(ranks[codes], kind="stable"), sorted_within(own, drawn)
+            rows[held[after], j] = codes[before]
+            values[held[after], j] = values[held[before], j]
 
 
 def sorted_within(groups: NDArray[np.int64], values: Array) -> NDArray[np.int64]:

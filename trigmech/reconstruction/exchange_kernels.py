@@ -1,7 +1,7 @@
 """Compiled: exchanges of entries between two rows, which leave columns as they are.
 
-:mod:`trigmech.reconstruction.rows` makes those that gain, :mod:`trigmech.reconstruction.mixing` those that change
-little.
+:mod:`trigmech.reconstruction.rows` makes those that gain; those that change little are in
+:mod:`trigmech.reconstruction.mixing_kernels`.
 """
 
 from typing import NamedTuple
@@ -104,37 +104,6 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
-def mix(objective: Objective, table: Floats, possible: NDArray[np.bool_], rows: NDArray[np.int32], order: Integers,
-        chosen: Integers, partners: int, part: float, sets: Sets, rng: np.random.Generator) -> int:
-    """Exchange entries between rows (m, d), in place, by Metropolis's rule; return how often.
-
-    The rule's density is exp(-sum of weight difference^2) over the cells of tables, whose differences in rows
-    ``table`` are kept up to date; cells that are not ``possible`` get no rows. Each row in ``order`` is offered
-    exchanges with so many others, of any set of ``chosen`` with a probability of ``part``. The columns' own frequencies
-    do not change, and rows keep the constraints, because a set has all columns of its constraints.
-    """
-    member_of, moves = sets.members, 0
-    for place in order:
-        one = rows[place]
-        for _ in range(partners):
-            two = rows[rng.integers(0, len(rows))]
-            for own in chosen:
-                if rng.random() >= part:
-                    continue
-                if _alike(one, two, own, sets):
-                    continue
-                change = _change(objective, table, possible, one, two, own, sets)
-                if change == np.inf or (change > 0.0 and rng.random() >= np.exp(-change)):
-                    continue
-                moves += 1
-                _exchanged_in_tables(objective, table, one, two, own, sets)
-                for s in range(member_of.start[own], member_of.start[own + 1]):
-                    j = member_of.of[s]
-                    one[j], two[j] = two[j], one[j]
-    return moves
-
-
-@njit(cache=True, nogil=True)
 def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Sets) -> CrossedTables:
     offset, held = objective.tables.offset, np.zeros(len(objective.tables.columns), dtype=np.bool_)
     for own in chosen:
@@ -180,7 +149,7 @@ def _find_places(objective: Objective, crossed: CrossedTables, row: Row, places:
 
 @njit(cache=True, nogil=True)
 def _change_of_places(crossed: CrossedTables, one: Places, two: Places, own: int, sets: Sets) -> float:
-    """Return what :func:`_change` returns, given the rows' cells, if all cells are possible."""
+    """Return by how much the tables' part of the objective grows if two rows exchange the entries of a set."""
     held, change = crossed.held, 0.0
     for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
         s = crossed.place[sets.tables.of[i]]
@@ -219,41 +188,6 @@ def _alike(one: Row, two: Row, own: int, sets: Sets) -> bool:
     for s in range(sets.members.start[own], sets.members.start[own + 1]):
         alike &= one[sets.members.of[s]] == two[sets.members.of[s]]
     return alike
-
-
-@njit(cache=True, nogil=True)
-def _change(objective: Objective, table: Floats, possible: NDArray[np.bool_], one: Row, two: Row, own: int,
-            sets: Sets) -> float:
-    """Return by how much the tables' part of the objective grows if two rows exchange the entries of a set.
-
-    It is infinite if a row would get to a cell that is not ``possible``; if that is empty, all cells are.
-    """
-    tables, weights, change = objective.tables, objective.table_weights, 0.0
-    for s in range(sets.tables.start[own], sets.tables.start[own + 1]):
-        t = sets.tables.of[s]
-        a, b, x, y = _crossed(tables, t, one, two, own, sets.of, objective.cell)
-        if a != b and x != y:
-            o = tables.offset[t]
-            if len(possible) and not (possible[o + a + y] and possible[o + b + x]):
-                return np.inf
-            change += (weights[o + a + y] * (1.0 + 2.0 * table[o + a + y])
-                       + weights[o + a + x] * (1.0 - 2.0 * table[o + a + x])
-                       + weights[o + b + x] * (1.0 + 2.0 * table[o + b + x])
-                       + weights[o + b + y] * (1.0 - 2.0 * table[o + b + y]))
-    return change
-
-
-@njit(cache=True, nogil=True)
-def _exchanged_in_tables(objective: Objective, table: Floats, one: Row, two: Row, own: int, sets: Sets) -> None:
-    """Keep tables up to date before two rows exchange the entries of a set."""
-    for s in range(sets.tables.start[own], sets.tables.start[own + 1]):
-        t = sets.tables.of[s]
-        a, b, x, y = _crossed(objective.tables, t, one, two, own, sets.of, objective.cell)
-        o = objective.tables.offset[t]
-        table[o + a + x] -= 1.0
-        table[o + b + y] -= 1.0
-        table[o + a + y] += 1.0
-        table[o + b + x] += 1.0
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,8 @@
 """Samples of more rows than were fitted: rows exchange entries, with changes below the noise of the release.
 
 A sample of so many rows that fitted rows would repeat starts with copies of them. Two rows then exchange the entries of
-a column, or of all columns that a constraint ties together, and this many times over (Metropolis et al. 1953): an
+a column, or of all columns that a constraint ties together (Metropolis et al. 1953). For each column a row meets any
+other row, and one with which it has much in common, because other rows can seldom exchange anything. An
 exchange leaves each column as it is, and is refused if it would take tables too far from those of the fitted rows. The
 tables are the measured ones of two and three columns, and coarse ones of all other pairs of columns. In the end a cell
 differs from the fitted rows' by about a sixth of the noise in it, so that measured numbers are as exact as before, and
@@ -19,14 +20,16 @@ from itertools import combinations, pairwise
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 from trigmech._arrays import Array, Codes, Integers
 from trigmech._parallel import in_order
 from trigmech.distribution import Distribution
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.constrained import ConstrainedRows
-from trigmech.reconstruction.exchange_kernels import mix
-from trigmech.reconstruction.rows import RowObjective
+from trigmech.reconstruction.mixing_kernels import Offered, mix, state_of
+from trigmech.reconstruction.rows import CompiledObjective, RowObjective
 from trigmech.reconstruction.tables import LEAST, copula_of, ridges_of
 from trigmech.schema.schema import Schema
 
@@ -36,11 +39,11 @@ T = TypeVar("T")
 BLOCK = 2**16
 # How far tables may come from those of the fitted rows, in deviations of their noise.
 APART = 1.0 / 6.0
-# Cells of a column in tables that were not measured, and the most tables that an exchange between two rows looks at.
+# Cells of a column in tables that were not measured, and the most tables that offers to two rows look at.
 COARSE, MOST_LOOKS = 6, 1_024
-# Each row is offered exchanges with so many others, of each column with this probability: if two rows exchanged all
-# columns, nothing would change.
-PARTNERS, OFFERED = 2, 0.5
+# The rows that may meet are so many places apart at most: another number for each column, because nothing would change
+# if two rows exchanged all columns.
+FARTHEST = 64
 # Blocks that are made at once; each makes up for what the exchanges of the last one before these did.
 CHAINS = 2
 
@@ -53,7 +56,8 @@ class FurtherRows:
     fitted: Points of weight 0 are left out.
     part: The part of all rows that these are, above 0: their tables have so much more noise.
 
-    Privacy: post-processing. Cost: about 10 microseconds a row for 15 columns; memory for one block of 2^16 rows.
+    Privacy: post-processing. Cost: about 15 microseconds a row for 17 columns and 300
+    tables, and a second before the first row; memory for blocks of 2^16 rows.
     """
 
     def __init__(self, schema: Schema, release: Release, fitted: Distribution, part: float = 1.0) -> None:
@@ -102,33 +106,73 @@ class _Mixer:
         release = self._constrained.of(release)
         self._rows, self._width = self._constrained.positions(fitted.points), fitted.points.shape[1]
         asked = _Asked(release, self._constrained, self._rows, fitted.weights, part)
-        self._cells, self._possible = asked.cells, np.concatenate(asked.possible)
-        # As the constant is that stands for all cells, so that a kernel is compiled once for both.
-        self._possible.flags.writeable = False
-        self._objective, self._copula = asked.objective.compiled(), copula_of(release)
+        self._cells, self._weights, self._objective = asked.cells, fitted.weights, asked.objective.compiled()
+        self._exchanges = Exchanges(self._objective, np.array(asked.free), asked.told)
+        # In rows of one; infinite where no row is possible.
+        self._deviations = np.array(asked.deviations)
+        self._walls = np.where(np.concatenate(asked.possible), 0.0, np.inf)
+        self._state = self._exchanges.state(self._rows)
+        self._copula = copula_of(release)
         self._ridges = ridges_of(release, self._copula)
 
     def mixed(self, chosen: Integers, apart: Array | None, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return points of copies of some fitted rows after exchanges, and their tables less those of fitted rows.
 
-        ``apart`` are such differences of earlier rows, in rows, which the exchanges reduce.
+        ``apart`` are such differences of earlier rows, in rows, which the exchanges reduce. They are infinite in cells
+        that no fitted row has.
         """
-        rows = self._rows[chosen]
-        differences = self._objective.residuals(rows).tables
+        state, differences = self._state[chosen], self._walls + self._copies(chosen)
         if apart is not None:
             differences += apart
-        objective, sets = self._objective.arrays
         # In rows. Wider densities would be pulled by the number of ways to be independent, by about their variance.
-        width = APART * len(rows) * objective.table_weights**-0.5
-        objective = objective._replace(table_weights=0.5 / np.minimum(width**2, width))
-        looks = int(sum(np.diff(sets.tables.start)[np.unique(sets.of)]))
-        mix(objective, differences, self._possible, rows, rng.permutation(len(rows)), np.unique(sets.of), PARTNERS,
-            min(OFFERED, MOST_LOOKS / max(looks, 1)), sets, rng)
+        width = APART * len(chosen) * self._deviations
+        self._exchanges.mix(state, differences, 0.5 / np.minimum(width**2, width), rng)
+        rows = state[:, : self._rows.shape[1]].astype(np.int32)
         if self._copula is not None:
-            self._copula.arrange_within(rows, self._cells, rng, rounds=2)
+            self._copula.arrange_within(rows, self._cells, rng, rounds=2, every=False)
         for ridge in self._ridges:
             ridge.arrange_within(rows, self._cells, rng)
         return self._constrained.placed(rows, self._width, rng), differences
+
+    def _copies(self, chosen: Integers) -> Array:
+        """Return the tables of copies of fitted rows, in rows, less those of the fitted rows."""
+        times = np.bincount(chosen, minlength=len(self._weights)) / len(chosen)
+        if np.allclose(times, self._weights, rtol=1e-9, atol=0.0):
+            return np.zeros(1)
+        return self._objective.residuals(self._rows[chosen]).tables
+
+
+class Exchanges:
+    """Offers of exchanges between rows, of each set of columns that move together, under an objective's tables (t,).
+
+    The tables with the least ``free`` are looked at first. ``told`` (d, d) is how much columns tell of each other.
+    """
+
+    def __init__(self, objective: CompiledObjective, free: Array, told: Array) -> None:
+        self._arrays, sets = objective.arrays
+        self._offered, self._sizes = Offered.by(self._arrays, sets, free), objective.sizes
+        self._closest = list[int]()
+        for own in np.unique(sets.of):
+            outside = np.where(sets.of == own, -np.inf, told[sets.of == own].max(axis=0))
+            self._closest.append(int(outside.argmax()) if outside.max() > -np.inf else -1)
+
+    def state(self, rows: Codes) -> NDArray[np.integer]:
+        """Return the state of rows (m, d), which :meth:`mix` changes; its first d entries are the positions."""
+        return state_of(self._arrays, rows)
+
+    def mix(self, state: NDArray[np.integer], differences: Array, weights: Array, rng: np.random.Generator) -> int:
+        """Exchange entries, in place, under tables of some weights (t,); return how often.
+
+        ``differences`` are kept up to date. Each row meets another one for each set, and then one more with the same
+        entry in the column that tells most of the set: most rows that have little in common cannot exchange anything.
+        """
+        moves, part = 0, min(1.0, MOST_LOOKS / max(len(self._offered.of), 1))
+        for closest in ([-1] * len(self._closest), self._closest):
+            for own in rng.permutation(len(closest)).tolist():
+                by, step = closest[own], int(rng.integers(1, min(FARTHEST, max(len(state), 1)) + 1))
+                moves += mix(state, differences, weights, self._offered, own, by,
+                             int(self._sizes[by]) if by >= 0 else 1, part, step, rng)
+        return moves
 
 
 class _Asked:
@@ -137,7 +181,9 @@ class _Asked:
     def __init__(self, release: Release, constrained: ConstrainedRows, rows: Codes, weights: Array,
                  part: float) -> None:
         self.objective = RowObjective([len(column.mass) for column in release.columns])
-        self.possible = [np.ones(0, dtype=np.bool_)]
+        self.possible, self.deviations, self.free = [np.ones(0, dtype=np.bool_)], list[float](), list[float]()
+        # How much columns tell of each other (d, d), by their tables; it is -inf without one.
+        self.told = np.full((self.objective.d, self.objective.d), -np.inf)
         self._rows, self._weights, self._maps = rows, weights, dict[tuple[int, int], int]()
         self._of = release.n * part
         clear = [each for each in release.tables if each.deviation <= self._noise(each.query.size)]
@@ -169,10 +215,17 @@ class _Asked:
         deviation = min(deviation, self._noise(math.prod(shape)))
         place = np.ravel_multi_index(tuple(cells[self._rows[:, j]] for j, cells in zip(columns, maps, strict=True)),
                                      shape)
-        table = np.bincount(place, self._weights, math.prod(shape)).astype(np.float64)
-        self.objective.table([self._maps[j, id(cells)] for j, cells in zip(columns, maps, strict=True)],
-                             table.reshape(shape), max(deviation, LEAST / len(self._rows)) ** -2.0)
-        self.possible.append((table > 0.0) | (len(columns) > 2))
+        table = np.bincount(place, self._weights, math.prod(shape)).astype(np.float64).reshape(shape)
+        self.deviations.append(max(deviation, LEAST / len(self._rows)))
+        self.objective.table([self._maps[j, id(cells)] for j, cells in zip(columns, maps, strict=True)], table, 1.0)
+        self.possible.append((table.ravel() > 0.0) | (len(columns) > 2))
+        # How likely entries of two rows are possible together.
+        self.free.append(1.0)
+        if len(columns) == 2:
+            one, two = table.sum(axis=1), table.sum(axis=0)
+            self.free[-1] = float(one @ (table > 0.0) @ two)
+            told = float(rel_entr(table, np.outer(one, two)).sum())
+            self.told[columns, columns[::-1]] = np.maximum(self.told[columns, columns[::-1]], told)
 
 
 def _coarse(codes: Codes, size: int, weights: Array) -> Integers:

@@ -363,8 +363,8 @@ class CompiledObjective:
             if parts < exchanging * PARTS:
                 self.exchange(rows, residuals, part, moving, rng)
             done, rest = divmod(parts + 1, PARTS)
-            # After the first sweep, the second, the fourth and so on: soon few of these rows can move.
-            if self._sparse and rest == 0 and done & (done - 1) == 0:
+            # After the first sweep, the second, the fourth and so on; large fits end with visits that free most rows.
+            if self._sparse and rest == 0 and (done == 1 if sampled else done & (done - 1) == 0):
                 self.leave_empty(rows, residuals, moving, rng)
             value, parts = self.value(residuals, len(rows)), parts + 1
             if progress is not None:
