@@ -38,7 +38,7 @@ def test_texts_are_those_that_pyarrow_makes_of_them(masked, monkeypatch):
     found.validate(full=True)
     monkeypatch.setattr(column_types, "SHORT", 0)
     assert found.equals(to_arrow(column))
-    assert found.null_count == (6 if masked else 3)
+    assert found.null_count == (5 if masked else 3)
 
 
 def test_a_question_on_categories_and_numbers_needs_no_pandas_and_no_narwhals():

@@ -86,7 +86,7 @@ def _of_texts(texts: list[str | None]) -> Any:
 
     encoded = [b"" if text is None else text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64).astype(np.int32)
-    present = np.packbits([text is not None for text in texts], bitorder="little")
+    present = np.packbits(np.array([text is not None for text in texts], dtype=bool), bitorder="little")
     return pyarrow.Array.from_buffers(pyarrow.string(), len(texts), [
         pyarrow.py_buffer(present), pyarrow.py_buffer(ends), pyarrow.py_buffer(b"".join(encoded))])
 
