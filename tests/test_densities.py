@@ -8,9 +8,16 @@ from scipy.special import ndtr
 
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
+from trigmech.reconstruction import bases as library_of_bases
 from trigmech.reconstruction import densities
 from trigmech.reconstruction.columns import LARGEST_PLACE, distribution_of
 from trigmech.reconstruction.densities import smooth_density
+
+
+def averaged(*arguments, **options):
+    """Return the posterior mean and the surprise."""
+    found = smooth_density(*arguments, **options)
+    return found.mean(), found.surprise
 
 
 def directly(values, noise, cumulative, parts=1):
@@ -19,11 +26,11 @@ def directly(values, noise, cumulative, parts=1):
     factor = prefix_sums.factor(count) if cumulative else np.eye(count)
     library = densities._library(count, cumulative, parts)
     # One deviation of the beta distributions has all their means, with each kind of tails; the last two are skewed.
-    means = (len(library.kinds[1].bases) - 2) // len(densities.WIDER)
-    others = [(1.0 - densities.SKEWED) * share / means for *_, share in densities.WIDER] * means
-    grids = ((densities.DECAYS_OF_EVEN, densities.VARIANCES_OF_EVEN, [densities.EVEN]),
+    means = (len(library.kinds[1].bases) - 2) // len(library_of_bases.WIDER)
+    others = [(1.0 - library_of_bases.SKEWED) * share / means for *_, share in library_of_bases.WIDER] * means
+    grids = ((densities.DECAYS_OF_EVEN, densities.VARIANCES_OF_EVEN, [library_of_bases.EVEN]),
              (densities.DECAYS, densities.VARIANCES,
-              [(1.0 - densities.EVEN) * each for each in [*others, *[densities.SKEWED / 2.0] * 2]]))
+              [(1.0 - library_of_bases.EVEN) * each for each in [*others, *[library_of_bases.SKEWED / 2.0] * 2]]))
     logs, means = [], []
     for models, (decays, variances, shares) in zip(library.kinds, grids, strict=True):
         for base, cosines, share in zip(models.bases, models.cosines, shares, strict=True):
@@ -47,42 +54,42 @@ def directly(values, noise, cumulative, parts=1):
 @pytest.mark.parametrize("cumulative", [True, False])
 def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypatch):
     # Few shapes, so that the direct way ends.
-    monkeypatch.setattr(densities, "STEP", 3.0)
-    monkeypatch.setattr(densities, "DEVIATIONS", (0.13,))
-    monkeypatch.setattr(densities, "MEDIANS", (0.1,))
-    monkeypatch.setattr(densities, "LOG_DEVIATIONS", (0.6,))
+    monkeypatch.setattr(library_of_bases, "STEP", 3.0)
+    monkeypatch.setattr(library_of_bases, "DEVIATIONS", (0.13,))
+    monkeypatch.setattr(library_of_bases, "MEDIANS", (0.1,))
+    monkeypatch.setattr(library_of_bases, "LOG_DEVIATIONS", (0.6,))
     monkeypatch.setattr(densities, "MOST_ATOMS", 0)
-    for cached in (densities._library, densities._shapes, densities._smooth_density):
+    for cached in (densities._library, library_of_bases.bases, densities._smooth_density):
         cached.cache_clear()
     try:
         for count, noise in ((12, 0.05), (40, 0.01)):
             shape = np.exp(-np.linspace(0.0, 3.0, count))
             values = (prefix_sums.factor(count) if cumulative else np.eye(count)) @ (shape / shape.sum())
             values = values + noise * np.random.default_rng(count).normal(size=count)
-            made, surprise = smooth_density(values, noise, 1.0, cumulative)
+            made, surprise = averaged(values, noise, 1.0, cumulative)
             mean, direct = directly(values, noise, cumulative)
             np.testing.assert_allclose(made, mean, atol=1e-7)
             assert surprise == pytest.approx(direct, abs=1e-5)
             # A part of all rows has the same shape.
-            part, _ = smooth_density(0.25 * values, 0.25 * noise, 0.25, cumulative)
+            part, _ = averaged(0.25 * values, 0.25 * noise, 0.25, cumulative)
             np.testing.assert_allclose(part, 0.25 * made, atol=1e-9)
         # The last is of 12 intervals in five parts each.
         shape = np.exp(-np.linspace(0.0, 3.0, 12))
         values = (prefix_sums.factor(12) if cumulative else np.eye(12)) @ (shape / shape.sum())
-        made, surprise = smooth_density(values, 0.05, 1.0, cumulative, parts=5)
+        made, surprise = averaged(values, 0.05, 1.0, cumulative, parts=5)
         mean, direct = directly(values, 0.05, cumulative, 5)
         assert made.shape == (60,)
         np.testing.assert_allclose(made, mean, atol=1e-7)
         assert surprise == pytest.approx(direct, abs=1e-5)
     finally:
-        for cached in (densities._library, densities._shapes, densities._smooth_density):
+        for cached in (densities._library, library_of_bases.bases, densities._smooth_density):
             cached.cache_clear()
 
 
 def test_shapes_are_distributions_and_their_cosines_are_orthonormal_under_them():
-    bases, cosines, probabilities = densities._shapes(128)
+    bases, cosines, probabilities = library_of_bases.bases(128)[:3]
     assert (bases >= 0.0).all()
-    assert probabilities.sum() == pytest.approx(1.0 - densities.EVEN)
+    assert probabilities.sum() == pytest.approx(1.0 - library_of_bases.EVEN)
     np.testing.assert_allclose(bases.sum(axis=1), 1.0)
     np.testing.assert_allclose(cosines.sum(axis=1), 0.0, atol=1e-9)
     # Where a base fills many intervals, sums over these are nearly integrals.
@@ -105,7 +112,7 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
         found = densities._explained(densities._library(64, True), values, 0.01, np.zeros(0, dtype=np.int64))
         more = densities._with_another_atom(found)
         assert (more is not None and more.surprise < found.surprise) == bool(atoms)
-        made, _ = smooth_density(values, 0.01, 1.0, True)
+        made, _ = averaged(values, 0.01, 1.0, True)
         assert np.abs(made - truth).sum() < 0.1
         if atoms:
             assert more.atoms.tolist() == atoms
@@ -113,21 +120,21 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
 
 
 def test_each_deviation_is_as_probable_as_the_others_and_bells_lie_as_close_as_they_are_narrow():
-    bases, _, probabilities = densities._shapes(128)
+    bases, _, probabilities = library_of_bases.bases(128)[:3]
     middle = (np.arange(128) + 0.5) / 128
     means = bases @ middle
     deviations = np.sqrt(np.maximum(bases @ middle**2 - means**2, 0.0))
-    skewed = 2 * len(densities.MEDIANS) * len(densities.LOG_DEVIATIONS)
-    assert probabilities[-skewed:].sum() == pytest.approx((1.0 - densities.EVEN) * densities.SKEWED)
-    alone = np.arange(0, len(bases) - skewed, len(densities.WIDER))
+    skewed = 2 * len(library_of_bases.MEDIANS) * len(library_of_bases.LOG_DEVIATIONS)
+    assert probabilities[-skewed:].sum() == pytest.approx((1.0 - library_of_bases.EVEN) * library_of_bases.SKEWED)
+    alone = np.arange(0, len(bases) - skewed, len(library_of_bases.WIDER))
     starts = [0, *(np.flatnonzero(np.diff(probabilities[alone])) + 1).tolist(), len(alone)]
-    assert len(starts) == len(densities.DEVIATIONS) + 1
-    for deviation, start, stop in zip(densities.DEVIATIONS, starts, starts[1:], strict=False):
-        own = slice(start * len(densities.WIDER), stop * len(densities.WIDER))
+    assert len(starts) == len(library_of_bases.DEVIATIONS) + 1
+    for deviation, start, stop in zip(library_of_bases.DEVIATIONS, starts, starts[1:], strict=False):
+        own = slice(start * len(library_of_bases.WIDER), stop * len(library_of_bases.WIDER))
         assert probabilities[own].sum() == pytest.approx(
-            (1.0 - densities.EVEN) * (1.0 - densities.SKEWED) / len(densities.DEVIATIONS))
+            (1.0 - library_of_bases.EVEN) * (1.0 - library_of_bases.SKEWED) / len(library_of_bases.DEVIATIONS))
         np.testing.assert_allclose(deviations[alone[start:stop]], deviation, rtol=0.05)
-        assert np.diff(means[alone[start:stop]]).max() <= densities.STEP * deviation * 1.01
+        assert np.diff(means[alone[start:stop]]).max() <= library_of_bases.STEP * deviation * 1.01
 
 
 def log_deviation(column):
@@ -164,7 +171,7 @@ def test_a_heavy_interval_is_found_beside_whatever_base_would_explain_it(place):
         values = prefix_sums.factor(64) @ truth + 0.01 * np.random.default_rng([3, seed]).normal(size=64)
         found = densities._explained(densities._library(64, True), values, 0.01, np.zeros(0, dtype=np.int64))
         assert densities._with_another_atom(found).atoms.tolist() == [place]
-        assert np.abs(smooth_density(values, 0.01, 1.0, True)[0] - truth).sum() < 0.1
+        assert np.abs(averaged(values, 0.01, 1.0, True)[0] - truth).sum() < 0.1
 
 
 def test_noise_of_smooth_columns_is_no_atom():
@@ -194,15 +201,15 @@ def test_peaks_of_a_shape_that_no_base_has_are_hardly_ever_atoms():
 
 def test_what_is_done_with_a_density_changes_no_other_of_the_same_numbers():
     values = np.random.default_rng(0).dirichlet(np.ones(16))
-    first, surprise = smooth_density(values, 0.01, 1.0, False)
+    first, surprise = averaged(values, 0.01, 1.0, False)
     kept = first.copy()
     first[:] = 0.0
-    again, same = smooth_density(values, 0.01, 1.0, False)
+    again, same = averaged(values, 0.01, 1.0, False)
     np.testing.assert_array_equal(again, kept)
     assert same == surprise
     for others in ((2.0 * values, 0.01, 1.0, False), (values, 0.02, 1.0, False), (values, 0.01, 1.1, False),
                    (values, 0.01, 1.0, True)):
-        assert smooth_density(*others)[1] != surprise
+        assert averaged(*others)[1] != surprise
 
 
 def test_atoms_that_cannot_reach_a_rival_are_not_looked_for(monkeypatch):
@@ -212,10 +219,10 @@ def test_atoms_that_cannot_reach_a_rival_are_not_looked_for(monkeypatch):
     truth = np.full(256, 0.7 / 256)
     truth[[10, 100, 180]] += 0.1
     values = prefix_sums.factor(256) @ truth + 0.002 * np.random.default_rng(0).normal(size=256)
-    _, surprise = smooth_density(values, 0.002, 1.0, True)
+    _, surprise = averaged(values, 0.002, 1.0, True)
     whole = len(looked)
     looked.clear()
-    smooth_density(values, 0.002, 1.0, True, rival=surprise - 1e9)
+    averaged(values, 0.002, 1.0, True, rival=surprise - 1e9)
     assert len(looked) == 1 < whole
 
 
@@ -310,7 +317,7 @@ def test_the_evidence_of_many_bases_is_that_of_each(count):
 def test_an_atom_of_a_divided_interval_is_even_in_its_parts():
     values = np.full(32, 0.45 / 31)
     values[9] = 0.55
-    made, _ = smooth_density(values, 0.002, 1.0, False, parts=4)
+    made, _ = averaged(values, 0.002, 1.0, False, parts=4)
     inside = made.reshape(32, 4)[9]
     assert made.sum() == pytest.approx(1.0, abs=0.02)
     assert inside.sum() == pytest.approx(0.55, abs=0.02)

@@ -25,6 +25,7 @@ from trigmech.privacy.budget import deviation_of
 from trigmech.queries.base import Measurement, moved
 from trigmech.queries.one_way import Contrasts, Histogram
 from trigmech.queries.signs import Signs
+from trigmech.reconstruction import bases as library_of_bases
 from trigmech.reconstruction import densities
 from trigmech.reconstruction.columns import distribution_of_signs, released_column
 from trigmech.reconstruction.densities import density_of_signs
@@ -224,15 +225,15 @@ def directly(values, noise, count):
 
 @pytest.fixture
 def few_models(monkeypatch):
-    monkeypatch.setattr(densities, "DEVIATIONS", (0.13,))
-    monkeypatch.setattr(densities, "MEDIANS", (0.1,))
-    monkeypatch.setattr(densities, "LOG_DEVIATIONS", (0.6,))
+    monkeypatch.setattr(library_of_bases, "DEVIATIONS", (0.13,))
+    monkeypatch.setattr(library_of_bases, "MEDIANS", (0.1,))
+    monkeypatch.setattr(library_of_bases, "LOG_DEVIATIONS", (0.6,))
     monkeypatch.setattr(densities, "MOST_ATOMS", 0)
     densities._library.cache_clear()
-    densities._shapes.cache_clear()
+    library_of_bases.bases.cache_clear()
     yield
     densities._library.cache_clear()
-    densities._shapes.cache_clear()
+    library_of_bases.bases.cache_clear()
 
 
 class Told:
@@ -272,9 +273,9 @@ def test_the_density_is_the_posterior_of_all_models_and_draws_scatter_as_it_does
     true = np.diff(np.linspace(0.0, 1.0, count + 1) ** 2.0)
     values = true @ contrasts(count)[:, :4] + noise * rng.normal(size=4)
     mean, covariance = directly(values, noise, count)
-    np.testing.assert_allclose(density_of_signs(values, noise, 1.0, count), mean, atol=1e-5)
+    np.testing.assert_allclose(density_of_signs(values, noise, 1.0, count).mean(), mean, atol=1e-5)
     # A part of the whole column has the same shape.
-    np.testing.assert_allclose(density_of_signs(0.4 * values, 0.4 * noise, 0.4, count), 0.4 * mean, atol=1e-5)
+    np.testing.assert_allclose(density_of_signs(0.4 * values, 0.4 * noise, 0.4, count).mean(), 0.4 * mean, atol=1e-5)
     found = densities._best(densities._library(count, 4), values, noise, 0, np.inf)
     drawn_mean, drawn_covariance = law_of_draws(found)
     np.testing.assert_allclose(drawn_mean, mean, atol=1e-5)
@@ -318,7 +319,7 @@ def test_plausible_columns_scatter_as_the_posterior_does():
         return np.interp(-0.5, held.partition.edges, np.concatenate([[0.0], np.cumsum(held.mass)]))
 
     drawn = [below(plausible.plausible_column(column, look, [], rng)) for _ in range(200)]
-    wanted = [np.clip(density_of_signs(exact, 0.2, 1.0, 64, rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
+    wanted = [np.clip(density_of_signs(exact, 0.2, 1.0, 64).drawn(rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
     assert np.std(drawn) == pytest.approx(np.std(wanted), rel=0.3)
 
 

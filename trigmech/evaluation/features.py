@@ -19,6 +19,8 @@ from trigmech.evaluation.plausible import plausible_column
 from trigmech.evaluation.sides import Coding, Side, unit_of
 from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
+from trigmech.reconstruction.columns import priors_of
+from trigmech.reconstruction.densities import Prior
 from trigmech.reconstruction.pairs import Pair
 from trigmech.reconstruction.sparse import estimated
 from trigmech.reconstruction.tables import Targets, copula_of, independent
@@ -82,9 +84,11 @@ def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compa
     Privacy: post-processing. Random numbers have a fixed seed. Cost: pairs times rows, and a shrinkage of each table.
     """
     rng = np.random.default_rng(SEED)
+    priors = priors_of([release.look_at(j) for j in range(len(release.columns))])
     again = rows.rows(rng.integers(0, len(rows.values), len(rows.values)))
     chance = math.sqrt(len(rows.values) / compared)
-    noise, within, peak, spread = np.array([_of_column(release, j, rng) for j in range(len(release.columns))]).T
+    noise, within, peak, spread = np.array([_of_column(release, j, prior, rng)
+                                              for j, prior in enumerate(priors)]).T
     columns = np.column_stack([noise, within, peak, chance * (1.0 - column_scores(coding, rows, again))])
     pairs, strengths, above, targets = _of_pairs(release, coding, noise)
     fresh = chance * (1.0 - pair_scores(coding, rows, again)) if len(coding.columns) > 1 else np.empty(0)
@@ -108,13 +112,13 @@ def mean_causes(found: Sequence[Causes]) -> Causes:
                    left=mean(lambda each: each.left))
 
 
-def _of_column(release: Release, j: int, rng: np.random.Generator) -> tuple[float, ...]:
+def _of_column(release: Release, j: int, prior: Prior | None, rng: np.random.Generator) -> tuple[float, ...]:
     """Return the error that noise makes, the largest share of rows within one interval, by how much the share of one
     is above those of its neighbours, and the error of the spread."""
     column, look = release.columns[j], release.look_at(j)
     partition, k = column.partition, len(column.partition.indicators)
     closer = [each for each in release.closer if each.query.columns == (j,)]
-    drawn = np.array([plausible_column(column, look, closer, rng).mass for _ in range(DRAWS)])
+    drawn = np.array([plausible_column(column, look, closer, rng, prior).mass for _ in range(DRAWS)])
     if look is None:
         drawn = np.maximum(column.mass + rng.normal(0.0, min(column.deviation, 1.0), drawn.shape), 0.0)
         drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(float).tiny)

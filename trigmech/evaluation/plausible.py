@@ -22,9 +22,11 @@ from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look, PrefixSums
 from trigmech.queries.signs import Signs
-from trigmech.reconstruction.columns import distribution_of_signs, nearest_probabilities
+from trigmech.reconstruction.columns import distribution_of_signs, priors_of
 from trigmech.reconstruction.constrained import kept
+from trigmech.reconstruction.densities import Prior
 from trigmech.reconstruction.dependence import centred, shrunk_table
+from trigmech.reconstruction.frequencies import nearest_probabilities
 from trigmech.reconstruction.tables import Targets, cells_of_columns, independent, products_kept, reconstruct_table
 
 # For the derivative: random directions, and the step in units of the noise.
@@ -47,6 +49,7 @@ class PlausibleTables:
 
     def __init__(self, release: Release, rng: np.random.Generator) -> None:
         self._release = release
+        self._priors = priors_of([release.look_at(j) for j in range(len(release.columns))])
         targets, (tables, products) = Targets(release), independent(release)
         # Tables that contrasts tell are not measured.
         self._kept = [pair.table - own for pair, own in zip(targets.pairs, tables, strict=False)]
@@ -64,8 +67,8 @@ class PlausibleTables:
         """Return the points (count, D) of one plausible table."""
         release = self._release
         columns = tuple(plausible_column(column, release.look_at(j), [each for each in release.closer
-                                                                if each.query.columns == (j,)], rng)
-                        for j, column in enumerate(release.columns))
+                                                                if each.query.columns == (j,)], rng, prior)
+                        for j, (column, prior) in enumerate(zip(release.columns, self._priors, strict=True)))
         release = replace(release, columns=columns)
         tables, products = independent(release)
         drawn = [np.clip(own + shift + centred(rng.normal(0.0, deviation, own.shape)), 0.0, 1.0)
@@ -103,11 +106,14 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
 
 
 def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, closer: list[Measurement[Detail]],
-               rng: np.random.Generator) -> ReleasedColumn:
-    """Return a column whose distribution is the released one without bias, with as much noise once more."""
+               rng: np.random.Generator, prior: Prior | None = None) -> ReleasedColumn:
+    """Return a column whose distribution is the released one without bias, with as much noise once more.
+
+    prior: That of its density if signs were measured.
+    """
     if look is None:
         return column
-    partition, held, rest, below = _redrawn(look, rng)
+    partition, held, rest, below = _redrawn(look, rng, prior)
     if partition.value is None:
         return replace(column, mass=held)
     edges, under = partition.edges, np.concatenate([[0.0], below[:-1], [rest]])
@@ -127,7 +133,8 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
     return replace(column, mass=np.concatenate([held, made]))
 
 
-def _redrawn(look: Measurement[Look], rng: np.random.Generator) -> tuple[Partition, Array, float, Array]:
+def _redrawn(look: Measurement[Look], rng: np.random.Generator,
+             prior: Prior | None) -> tuple[Partition, Array, float, Array]:
     """Return positions, drawn shares of the indicators, that of the rest, and shares (c,) up to each interval's end.
 
     Signs leave much open, so a draw from the posterior takes the place of noise.
@@ -136,7 +143,7 @@ def _redrawn(look: Measurement[Look], rng: np.random.Generator) -> tuple[Partiti
     partition, k = query.partition, len(query.partition.indicators)
     if isinstance(query, Signs):
         special = known[:k] + rng.normal(0.0, min(look.deviation, LARGEST), k)
-        made = distribution_of_signs(query, np.concatenate([special, known[k:]]), look.deviation, rng)
+        made = distribution_of_signs(query, np.concatenate([special, known[k:]]), look.deviation, rng, prior)
         return made.partition, made.mass[:k], float(made.mass[k:].sum()), np.cumsum(made.mass[k:])
     again = replace(look, values=known + rng.normal(0.0, min(look.deviation, LARGEST), len(known)))
     mass = nearest_probabilities(again.means)

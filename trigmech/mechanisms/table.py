@@ -23,7 +23,7 @@ from trigmech.planning.tables import PROOF, TableDesign, closer_looks, plan_tabl
 from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look
-from trigmech.reconstruction.columns import looked_closer, released_column
+from trigmech.reconstruction.columns import looked_closer, released_columns
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table, strengths_of
 from trigmech.workload.tables import Marginals, Ranges
@@ -148,7 +148,7 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
     looks = _looked(counts, design, session, rows.n)
-    columns = [released_column(look) for look in looks]
+    columns = released_columns(looks)
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
         closer = session.measured(rows, asked, design.closer)

@@ -1,6 +1,8 @@
 """From the noisy histogram of a column to its distribution, in as much detail as the noise allows."""
 
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,11 +14,12 @@ from trigmech._arrays import Array, Integers
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import SLACK, ReleasedColumn
-from trigmech.planning.few_rows import OF_CATEGORIES
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums
 from trigmech.queries.signs import Signs
-from trigmech.reconstruction.densities import density_of_signs, smooth_density
+from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
+from trigmech.reconstruction.frequencies import LARGEST, nearest_probabilities, shrunk_frequencies
+from trigmech.reconstruction.shared_prior import shared_priors
 from trigmech.reconstruction.tails import with_tails
 
 # A position of several measured intervals holds at most about this fraction of the rows.
@@ -42,55 +45,56 @@ FINE = 64
 LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
 # An interval is a spike if it is SPIKE times denser than those before it, and holds at least 1 / SPIKE of that mass.
 SPIKE = 5.0
-# The power of the noise's part in the shrinking of categories, by the errors of columns of fourteen public tables.
-# Below the second number the shrinking is left out.
-POWER, LEAST_SHRUNK = 1.5, 1e-3
-# Values beyond this limit are only noise, and their squares would overflow.
-LARGEST = 1e100
 # A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
 CLEAR = 6.0
 
 
-def nearest_probabilities(values: Array, total: float = 1.0) -> Array:
-    """Return the nonnegative values with this total that are nearest to some finite values."""
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    above = np.flatnonzero(ordered > excess)
-    # If all values are nearly equal, rounding can leave no entry above.
-    made = np.maximum(values - excess[above[-1] if len(above) else -1], 0.0)
-    found = made.sum()
-    return made * (total / found) if found > 0 else np.full(len(values), total / len(values))
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A column before the models of its smooth density are weighed.
 
-
-def shrunk_frequencies(values: Array, noise: float) -> Array:
-    """Return the probabilities (k,) of categories from frequencies with this standard deviation of the noise.
-
-    They are the nearest probabilities, moved towards even ones. Without this, noise alone would choose a few categories
-    that hold all rows. Let x be the variance of the noise over that of the frequencies about even ones. The latter is
-    what the measured frequencies show, and at least the one that plans assume. The distance from even probabilities is
-    divided by 1 + x^POWER. On public tables posterior means of Dirichlet priors were about as good for at most five
-    categories, and worse for more with little noise.
+    density: The density under the usual prior; None if the column has no smooth density.
+    finished: Returns the column, given its density.
     """
-    made, k = nearest_probabilities(values), len(values)
-    shown = float(np.square(values - values.mean()).sum()) / max(k - 1, 1) - noise**2
-    x = min(noise**2 / max(shown, min(OF_CATEGORIES / (k + 2), 1.0) / k), LARGEST)
-    return made if x**POWER < LEAST_SHRUNK else 1.0 / k + (made - 1.0 / k) / (1.0 + x**POWER)
+
+    density: SmoothDensity | None
+    finished: Callable[[SmoothDensity | None], ReleasedColumn]
+
+    def under(self, prior: Prior | None) -> ReleasedColumn:
+        """Return the column under the prior of its density."""
+        return self.finished(None if self.density is None else self.density.under(prior))
+
+
+def released_columns(looks: Sequence[Measurement[Look]]) -> list[ReleasedColumn]:
+    """Return the distributions of columns from their looks. Numbers share a prior of what their densities are like."""
+    opened = [_opened(look) for look in looks]
+    priors = shared_priors([each.density for each in opened])
+    return [each.under(prior) for each, prior in zip(opened, priors, strict=True)]
+
+
+def priors_of(looks: Sequence[Measurement[Look] | None]) -> list[Prior | None]:
+    """Return the priors that the densities of columns share; None for columns without a look."""
+    return shared_priors([None if look is None else _opened(look).density for look in looks])
 
 
 def released_column(look: Measurement[Look]) -> ReleasedColumn:
-    """Return the distribution of a column from its look."""
+    """Return the distribution of a column from its look alone."""
+    return _opened(look).under(None)
+
+
+def _opened(look: Measurement[Look]) -> Opened:
     query = look.query
     if isinstance(query, Signs):
-        return distribution_of_signs(query, look.known, look.deviation)
+        return _opened_signs(query, look.known, look.deviation)
     if isinstance(query, Contrasts):
         made = nearest_probabilities(look.means) if query.partition.value is not None else shrunk_frequencies(
             np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST))
-        return ReleasedColumn(query.partition, made, look.deviation)
-    return distribution_of(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
+        return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
+    return _opened_histogram(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
-    """Return the distribution of a column from its released noisy histogram (size,).
+    """Return the distribution of a column from its released noisy histogram (size,) alone.
 
     If ``cumulative``, intervals were measured by the factor of prefix sums (:mod:`trigmech.functions.prefix_sums`);
     if not, by their counts. The frequencies are corrected to a sum of 1 by least squares. Then the intervals are joined
@@ -100,10 +104,15 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     the function is a chord, or a smooth curve if this fits the measurements as well or better. Without a smooth density
     the tails fall (:mod:`trigmech.reconstruction.tails`).
     """
+    return _opened_histogram(partition, values, deviation, cumulative).under(None)
+
+
+def _opened_histogram(partition: Partition, values: Array, deviation: float, cumulative: bool) -> Opened:
     k, c = len(partition.indicators), partition.intervals
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     if c == 0:
-        return ReleasedColumn(partition, shrunk_frequencies(values, deviation), deviation)
+        column = ReleasedColumn(partition, shrunk_frequencies(values, deviation), deviation)
+        return Opened(None, lambda _: column)
     frequencies = prefix_sums.decoded(partition, values) if cumulative else values.copy()
     inverse = prefix_sums.inverse(c) if cumulative else np.eye(c)
     # The noise's covariance matrix times the vector of ones, in units of deviation^2, distributes the sum's excess.
@@ -114,43 +123,70 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     rest = 1.0 - held.sum()
     if rest <= 0.0:
         held, rest = held / held.sum(), 0.0
+    ends, each = _joined(frequencies[k:], inverse, rest, deviation, cumulative)
+    factor, fine = prefix_sums.factor(c) if cumulative else np.eye(c), divided(partition)
+    seen, parts, smooth = deviation >= LEAST_DEVIATION * rest, fine.intervals // c, None
+    pieces = math.inf
+    if rest > 0.0 and c > 2 and seen:
+        # The evidence of the pieces is their squared residuals plus a price for each, tuned on simulated tables.
+        pieces = float((((values[k:] - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
+        smooth = smooth_density(values[k:], deviation, rest, cumulative, pieces, parts)
+
+    def finished(density: SmoothDensity | None) -> ReleasedColumn:
+        averaged = None if density is None else _averaged(each / parts, pieces, density, parts)
+        if averaged is not None:
+            edges, mass = _smooth_places(fine.edges, averaged, LIGHT * min(deviation, LARGEST_PLACE))
+        elif rest > 0.0 and c > 2 and seen:
+            edges, mass = _places(partition.edges, *with_tails(
+                ends, each, values[k:] / deviation, factor / deviation, inverse * deviation))
+        else:
+            edges, mass = _places(partition.edges, ends, each)
+        return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
+
+    return Opened(smooth, finished)
+
+
+def _joined(frequencies: Array, inverse: Array, rest: float, deviation: float,
+            cumulative: bool) -> tuple[Integers, Array]:
+    """Return the ends of pieces of equal density, and the mass (c,) of each interval."""
+    c = len(frequencies)
     own = deviation * float(np.sqrt((inverse[-1] ** 2).sum()))
-    below = np.concatenate([[0.0], np.cumsum(frequencies[k:])])
-    ends = _pieces(np.clip(frequencies[k:] / own, -1e140, 1e140), PRICE)
+    below = np.concatenate([[0.0], np.cumsum(frequencies)])
+    ends = _pieces(np.clip(frequencies / own, -1e140, 1e140), PRICE)
     ends = _with_corners(below, ends, CORNER * deviation)
     above = _without_noise_in_tails(below[ends], rest, deviation)
     # The values at both ends are known, and all others lie between them.
     inner = np.clip(isotonic_regression(above[1:-1]).x, 0.0, rest) if len(ends) > 2 else np.empty(0)
     masses = np.diff(np.concatenate([[0.0], inner, [rest]]))
-    factor = prefix_sums.factor(c) if cumulative else np.eye(c)
-    each = _smoothed(ends, masses, frequencies[k:], factor)
-    smooth = None
-    if rest > 0.0 and c > 2:
-        fine = divided(partition)
-        smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative, fine.intervals // c)
-        if smooth is None and deviation >= LEAST_DEVIATION * rest:
-            ends, each = with_tails(ends, each, values[k:] / deviation, factor / deviation, inverse * deviation)
-    edges, mass = _places(partition.edges, ends, each) if smooth is None else _smooth_places(
-        fine.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
-    return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
+    return ends, _smoothed(ends, masses, frequencies, prefix_sums.factor(c) if cumulative else np.eye(c))
 
 
-def distribution_of_signs(query: Signs, values: Array, deviation: float,
-                          rng: np.random.Generator | None = None) -> ReleasedColumn:
+def distribution_of_signs(query: Signs, values: Array, deviation: float, rng: np.random.Generator | None = None,
+                          prior: Prior | None = None) -> ReleasedColumn:
     """Return the distribution of a number from the noisy means (size,) of signs: a posterior mean, or a draw.
 
     Signs tell the coarse shape alone. The models of smooth densities with atoms fill the rest.
     """
+    return _opened_signs(query, values, deviation, rng).under(prior)
+
+
+def _opened_signs(query: Signs, values: Array, deviation: float, rng: np.random.Generator | None = None) -> Opened:
     k, c, partition = len(query.partition.indicators), query.partition.intervals, query.partition
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     held = np.clip(0.5 + 0.5 * values[:k], 0.0, 1.0)
     held *= min(1.0, 1.0 / max(held.sum(), 1e-300))
     rest = max(1.0 - float(held.sum()), 0.0)
     if rest <= LEAST_REST:
-        return ReleasedColumn(partition, np.concatenate([held, np.full(c, rest / c)]), deviation)
-    made = density_of_signs(values[k:], max(deviation, LEAST_DEVIATION * rest), rest, c, rng)
-    edges, mass = _smooth_places(partition.edges, _proper(made, rest), LIGHT * min(deviation, LARGEST_PLACE))
-    return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
+        column = ReleasedColumn(partition, np.concatenate([held, np.full(c, rest / c)]), deviation)
+        return Opened(None, lambda _: column)
+
+    def finished(density: SmoothDensity | None) -> ReleasedColumn:
+        assert density is not None
+        made = density.mean() if rng is None else density.drawn(rng)
+        edges, mass = _smooth_places(partition.edges, _proper(made, rest), LIGHT * min(deviation, LARGEST_PLACE))
+        return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
+
+    return Opened(density_of_signs(values[k:], max(deviation, LEAST_DEVIATION * rest), rest, c), finished)
 
 
 def divided(partition: Partition) -> Partition:
@@ -172,24 +208,16 @@ def divided(partition: Partition) -> Partition:
     return partition.cut(np.sort(np.concatenate(edges)))
 
 
-def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float, cumulative: bool,
-              parts: int) -> Array | None:
-    """Return the mass (c parts,) of each part of an interval, averaged with a smooth density by evidence.
+def _averaged(each: Array, pieces: float, density: SmoothDensity, parts: int) -> Array | None:
+    """Return the mass (c parts,) of each part of an interval: pieces and a smooth density, averaged by evidence.
 
-    Return None if the smooth density has no weight.
-
-    The evidence of the pieces is their squared residuals plus a price for each piece, tuned on simulated tables. The
-    evidence of a smooth density is its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
+    ``each`` (c,) is the mass of a part by the pieces. The evidence of a smooth density is its marginal likelihood
+    (:mod:`trigmech.reconstruction.densities`). Return None if the smooth density has no weight.
     """
-    if deviation < LEAST_DEVIATION * rest:
-        return None
-    factor = prefix_sums.factor(len(each)) if cumulative else np.eye(len(each))
-    pieces = float((((values - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
-    smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces, parts)
-    part = 1.0 / (1.0 + np.exp(np.clip((surprise - pieces) / 2.0, -700.0, 700.0)))
+    part = 1.0 / (1.0 + np.exp(np.clip((density.surprise - pieces) / 2.0, -700.0, 700.0)))
     if part < NEGLIGIBLE:
         return None
-    return np.asarray(part * _proper(smooth, rest) + (1.0 - part) * np.repeat(each / parts, parts))
+    return np.asarray(part * _proper(density.mean(), density.total) + (1.0 - part) * np.repeat(each, parts))
 
 
 def _proper(each: Array, total: float) -> Array:

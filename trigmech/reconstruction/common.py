@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement, Query, parents
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Look
-from trigmech.reconstruction.columns import looked_closer, nearest_probabilities, released_column
+from trigmech.reconstruction.columns import looked_closer, released_columns
+from trigmech.reconstruction.frequencies import nearest_probabilities
 
 # Intervals of a number that was not measured.
 EVEN = 64
@@ -24,18 +26,22 @@ def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]])
     The probabilities come from the most exact histogram of the column, with its closer looks; otherwise from the most
     exact table with the column; otherwise they are even.
     """
-    return tuple(_common(j, whole, measurements) for j, whole in enumerate(columns_of(domain)))
+    wholes = columns_of(domain)
+    own = [[each for each in measurements if j in each.query.columns] for j in range(len(wholes))]
+    looks = [_best_look(found) for found in own]
+    released = iter(released_columns([look for look in looks if look is not None]))
+    return tuple(_common(j, whole, found, None if look is None else next(released))
+                 for j, (whole, found, look) in enumerate(zip(wholes, own, looks, strict=True)))
 
 
-def _common(j: int, whole: Partition, measurements: Sequence[Measurement[Query]]) -> ReleasedColumn:
-    own = [each for each in measurements if j in each.query.columns]
+def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
+            released: ReleasedColumn | None) -> ReleasedColumn:
     if whole.value is not None:
         whole = whole.cut(even_edges(whole.levels, EVEN))
     column = ReleasedColumn(whole, np.full(whole.size, 1.0 / whole.size), 1.0)
-    looks = [each for each in own if isinstance(each.query, Look)]
     tables = [each for each in own if isinstance(each.query, Marginal)]
-    if looks:
-        column = released_column(min(looks, key=lambda each: each.deviation))  # type: ignore[arg-type]
+    if released is not None:
+        column = released
     elif tables:
         column = _margin(j, min(tables, key=lambda each: each.deviation))  # type: ignore[arg-type]
     edges = [column.partition.edges, *(partition.edges for each in own for partition in _partitions(each.query, j))]
@@ -48,6 +54,11 @@ def _common(j: int, whole: Partition, measurements: Sequence[Measurement[Query]]
             if column.partition.edges[first + 1] == query.edges[-1]:
                 column = looked_closer(column, replace(each, query=replace(query, interval=first)))  # type: ignore[arg-type]
     return column
+
+
+def _best_look(measurements: Sequence[Measurement[Any]]) -> Measurement[Look] | None:
+    return min((each for each in measurements if isinstance(each.query, Look)), key=lambda each: each.deviation,
+               default=None)
 
 
 def _partitions(query: Query, j: int) -> list[Partition]:

@@ -15,8 +15,8 @@ from trigmech._arrays import Array
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
-from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import ConstrainedRows, keeps, witness
+from trigmech.reconstruction.frequencies import nearest_probabilities
 from trigmech.reconstruction.mixing import FurtherRows
 from trigmech.reconstruction.tables import Targets, descended
 from trigmech.schema.constraints import stated

@@ -6,7 +6,8 @@ library p is normal, so everything below has a closed form. A model is a base di
 normal variables with variance A k^-r. The bases are the even distribution; bells and slopes (mixtures of two beta
 distributions; the wider one makes heavy tails); and skewed distributions (log-normal, turned to either side). A model
 whose base is nearly right fits the measurements with small t_k, and its tails fall. The models' weights are
-proportional to their marginal likelihoods (a Bayesian model average). A heavy value is an atom: a single interval with
+proportional to their marginal likelihoods (a Bayesian model average), and to probabilities that a table's columns share
+(:mod:`trigmech.reconstruction.shared_prior`). A heavy value is an atom: a single interval with
 its own mass. An atom is added while it raises the marginal likelihood by a factor above a price and the number of
 intervals from which it was chosen.
 
@@ -17,35 +18,26 @@ averaging.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import idct
-from scipy.special import betainc, ndtr
 
 from trigmech._arrays import Array
 from trigmech.functions import prefix_sums
 from trigmech.functions.contrasts import contrasts
+from trigmech.reconstruction.bases import EVEN, bases
 
-# The most intervals of a base; and the number of cosines, for the even base and for the others.
-COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 16
+# The factors (1 + b,) by which prior probabilities differ from usual ones, for the even base and the others.
+Prior = Array
+
+# The most intervals of a base, and the number of cosines of the even base.
+COARSE, COSINES_OF_EVEN = 128, 128
 # Decays r and variances A of the coefficients, for the even base and for the others.
 DECAYS_OF_EVEN, VARIANCES_OF_EVEN = np.array([1.0, 2.0, 3.0, 4.0, 6.0]), np.geomspace(1e-4, 8.0, 18)
 DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 6)
-# The standard deviations of the beta distributions, as fractions of the public range. Their means lie STEP deviations
-# apart, and at least LEAST_MEAN and NEAREST deviations from both ends.
-DEVIATIONS = (0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24)
-STEP, LEAST_MEAN, NEAREST, LEAST_PARAMETER = 0.4, 0.02, 0.5, 0.7
-# The wider distributions that are mixed with them: factors of the deviation, parts, and probabilities. Standard
-# deviations of public columns and of normal ones come out right together only with light and heavy tails.
-WIDER = ((1.0, 0.0, 0.5), (2.0, 0.05, 0.4), (3.0, 0.08, 0.1))
-# The medians of the log-normal distributions, from either end, and the deviations of their logarithms.
-MEDIANS, LOG_DEVIATIONS = (0.015, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35), (0.35, 0.6, 0.9, 1.4)
-# The prior probability of the even base, and that of a skewed one if the base is not even. Each deviation of the beta
-# distributions is as probable as the others, however many means it has.
-EVEN, SKEWED = 0.1, 0.33
 # The prior deviation of an atom's mass, and the most atoms of a column. An atom's price is added to -2 log of the
 # marginal likelihood. Without it the peak of a shape that no base has would often be an atom.
 OF_AN_ATOM, MOST_ATOMS, PRICE_OF_ATOM = 0.3, 16, 4.0
@@ -55,11 +47,51 @@ LEAST_WEIGHT = 1e-6
 BASES_AT_A_TIME = 64
 
 
-def smooth_density(values: Array, deviation: float, total: float, cumulative: bool,
-                   rival: float = math.inf, parts: int = 1) -> tuple[Array, float]:
-    """Return the posterior mean of a histogram, which can be negative, and -2 log of the marginal likelihood.
+@dataclass(frozen=True, eq=False)
+class SmoothDensity:
+    """The density of a histogram that was measured with noise: the posterior of all models.
 
-    The mean (c parts,) has this many equal parts of each interval. Atoms are even within their interval.
+    ``total`` is the sum of the histogram. ``surprise`` is -2 log of the marginal likelihood without a constant, so that
+    it can be compared with squared residuals over the noise's variance. See :func:`smooth_density`.
+    """
+
+    found: "_Explained"
+    total: float
+
+    @property
+    def surprise(self) -> float:
+        """-2 log of the marginal likelihood."""
+        return self.found.surprise
+
+    @property
+    def shares(self) -> Array:
+        """The probabilities (1 + b,) of the even base and of the others."""
+        return np.concatenate([each.sum(axis=(1, 2)) for each in self.found.weights])
+
+    def under(self, prior: Prior | None) -> "SmoothDensity":
+        """Return the posterior under another prior. Atoms stay where they are."""
+        if prior is None:
+            return self
+        weights = [each * factors[:, None, None]
+                   for each, factors in zip(self.found.weights, (prior[:1], prior[1:]), strict=True)]
+        total = sum(float(each.sum()) for each in weights)
+        return replace(self, found=replace(self.found, weights=tuple(each / total for each in weights),
+                                           surprise=self.found.surprise - 2.0 * math.log(total)))
+
+    def mean(self) -> Array:
+        """Return the posterior mean of the histogram, which can be negative."""
+        return _posterior_mean(self.found) * self.total
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """Return a draw from the posterior, which can be negative; without parts."""
+        return _drawn(self.found, rng) * self.total
+
+
+def smooth_density(values: Array, deviation: float, total: float, cumulative: bool,
+                   rival: float = math.inf, parts: int = 1) -> SmoothDensity:
+    """Return the density of a histogram (c,) that was measured with noise.
+
+    Its mean (c parts,) has this many equal parts of each interval. Atoms are even within their interval.
 
     values (c,): The measured histogram; if ``cumulative``, encoded by the factor of prefix sums.
     deviation: The standard deviation of the noise, above 0.
@@ -67,32 +99,27 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
     rival: -2 log of the marginal likelihood of another model. The search for atoms ends if they cannot bring this model
       near it.
 
-    The likelihood leaves out a constant, so that it can be compared with squared residuals over deviation^2. Cost:
-    about 3 ms, as much again for each atom, and .1 s once for each number of intervals.
+    Cost: about 3 ms, as much again for each atom, and .1 s once for each number of intervals.
     """
     packed = np.asarray(values, dtype=np.float64).tobytes()
-    mean, surprise = _smooth_density(packed, deviation, total, cumulative, rival, parts)
-    return mean.copy(), surprise
+    return SmoothDensity(_smooth_density(packed, deviation, total, cumulative, rival, parts), total)
 
 
 # Runs in steps, and parties that share sums, look at the same released numbers once in each round.
 @lru_cache(maxsize=128)
-def _smooth_density(packed: bytes, deviation: float, total: float, cumulative: bool,
-                    rival: float, parts: int) -> tuple[Array, float]:
+def _smooth_density(packed: bytes, deviation: float, total: float, cumulative: bool, rival: float,
+                    parts: int) -> "_Explained":
     values = np.frombuffer(packed)
-    found = _best(_library(len(values), cumulative, parts), values / total, deviation / total, len(values) // 4, rival)
-    return _posterior_mean(found) * total, found.surprise
+    return _best(_library(len(values), cumulative, parts), values / total, deviation / total, len(values) // 4, rival)
 
 
-def density_of_signs(values: Array, deviation: float, total: float, count: int,
-                     rng: np.random.Generator | None = None) -> Array:
-    """Return the posterior mean (count,) of a histogram of which the first contrasts (q,) were measured.
+def density_of_signs(values: Array, deviation: float, total: float, count: int) -> SmoothDensity:
+    """Return the density of a histogram of ``count`` intervals of which the first contrasts (q,) were measured.
 
-    With a generator, return a draw from the posterior instead. Values, which can be negative, have the given total.
     For the other arguments see :func:`smooth_density`.
     """
-    found = _best(_library(count, len(values)), values / total, deviation / total, len(values), math.inf)
-    return (_posterior_mean(found) if rng is None else _drawn(found, rng)) * total
+    return SmoothDensity(_best(_library(count, len(values)), values / total, deviation / total, len(values), math.inf),
+                         total)
 
 
 def _best(library: "_Library", values: Array, noise: float, most: int, rival: float) -> "_Explained":
@@ -203,7 +230,7 @@ def _library(count: int, measured: bool | int, parts: int = 1) -> _Library:
     return _Library(factor, factor.T @ factor, (
         _Models.of((np.full((1, finest), 1.0 / finest), waves[None], np.array([EVEN])), factor,
                    spread if parts > 1 else np.eye(count), (DECAYS_OF_EVEN, VARIANCES_OF_EVEN)),
-        _Models.of(_shapes(coarse), factor, spread, (DECAYS, VARIANCES))), parts)
+        _Models.of(bases(coarse)[:3], factor, spread, (DECAYS, VARIANCES))), parts)
 
 
 def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np.int64],
@@ -354,37 +381,3 @@ def _drawn(found: _Explained, rng: np.random.Generator) -> Array:
     made = models.spread @ (rest * models.bases[b] + models.cosines[b] @ (models.loadings[b, r].T @ rotated))
     made[found.atoms] += found.masses
     return np.asarray(made)
-
-
-@lru_cache(maxsize=24)
-def _shapes(count: int) -> tuple[Array, Array, Array]:
-    """Return bases (b, count) on ``count`` equal intervals, their cosines (b, count, K) and probabilities (b,)."""
-    ends = np.linspace(0.0, 1.0, count + 1)
-    found, probabilities = list[Array](), list[float]()
-
-    def beta(mean: float, deviation: float) -> tuple[float, float]:
-        size = mean * (1.0 - mean) / deviation**2 - 1.0
-        return mean * size, (1.0 - mean) * size
-
-    for deviation in DEVIATIONS:
-        nearest = max(LEAST_MEAN, NEAREST * deviation)
-        count = math.ceil((1.0 - 2.0 * nearest) / (STEP * deviation)) + 1
-        means = [mean for mean in np.linspace(nearest, 1.0 - nearest, count).tolist()
-                 if min(beta(mean, deviation)) >= LEAST_PARAMETER]
-        for mean in means:
-            below = betainc(*beta(mean, deviation), ends)
-            for factor, part, probability in WIDER:
-                wide = betainc(*beta(mean, min(factor * deviation, math.sqrt(0.5 * mean * (1.0 - mean)))), ends)
-                found.append((1.0 - part) * below + part * wide)
-                probabilities.append((1.0 - SKEWED) * probability / (len(DEVIATIONS) * len(means)))
-    skewed = 2 * len(MEDIANS) * len(LOG_DEVIATIONS)
-    for median in MEDIANS:
-        for deviation in LOG_DEVIATIONS:
-            below = np.concatenate([[0.0], ndtr(np.log(ends[1:] / median) / deviation)])
-            below /= below[-1]
-            found += [below, 1.0 - below[::-1]]
-    probabilities += [SKEWED / skewed] * skewed
-    below, k = np.array(found), np.arange(1.0, COSINES + 1.0)
-    # The integral of sqrt(2) cos(k pi B) over each interval, with respect to the base.
-    cosines = np.sqrt(2.0) * np.diff(np.sin(np.pi * k * below[:, :, None]) / (np.pi * k), axis=1)
-    return np.diff(below), cosines, (1.0 - EVEN) * np.array(probabilities)
