@@ -148,7 +148,7 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
     looks = _looked(counts, design, session, rows.n)
-    columns = released_columns(looks)
+    columns = list(released_columns(looks))
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
         closer = session.measured(rows, asked, design.closer)

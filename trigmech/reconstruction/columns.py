@@ -65,11 +65,11 @@ class Opened:
         return self.finished(None if self.density is None else self.density.under(prior))
 
 
-def released_columns(looks: Sequence[Measurement[Look]]) -> list[ReleasedColumn]:
+def released_columns(looks: Sequence[Measurement[Look]]) -> tuple[ReleasedColumn, ...]:
     """Return the distributions of columns from their looks. Numbers share a prior of what their densities are like."""
     opened = [_opened(look) for look in looks]
     priors = shared_priors([each.density for each in opened])
-    return [each.under(prior) for each, prior in zip(opened, priors, strict=True)]
+    return tuple(each.under(prior) for each, prior in zip(opened, priors, strict=True))
 
 
 def priors_of(looks: Sequence[Measurement[Look] | None]) -> list[Prior | None]:
