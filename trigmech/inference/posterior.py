@@ -11,6 +11,7 @@ Survey statisticians know the mean as calibration, or the generalised regression
 the covariance is that of regressing a statistic's influence function on the measured functions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from trigmech._arrays import Array
 from trigmech.functions.partition import all_codes
 from trigmech.inference.projection import Projection, projections
 from trigmech.inference.smooth import BINS, MOST_PRODUCTS, SmoothFunctions, parts
+from trigmech.inference.unresolved import Unresolved
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
 
@@ -62,6 +64,8 @@ class Posterior:
         Rows that were fitted to it.
     white : float
         The variance of a function of mean square 1, before the release is looked at, if it is not smooth.
+    unresolved : sequence of Unresolved
+        Intervals of which a part of the rows may share one value.
 
     Notes
     -----
@@ -72,6 +76,7 @@ class Posterior:
     release: Release
     points: Array
     white: float
+    unresolved: Sequence[Unresolved] = ()
 
     @property
     def m(self) -> int:
@@ -297,13 +302,31 @@ class Posterior:
         """Return the variances of the statistics with these influences (m, q), of the rows with the weights."""
         pulled, found, seen = self._explained(influence)
         noise = (seen**2).sum(axis=0)
-        return Variances(noise, np.maximum(np.einsum("ij,ij->j", pulled, found) - noise, 0.0))
+        untold = np.maximum(np.einsum("ij,ij->j", pulled, found) - noise, 0.0)
+        return Variances(noise, untold + (self._of_places(influence) ** 2).sum(axis=0))
 
     def covariance(self, influence: Array) -> Array:
         """Return the covariance (q, q) that the noise, and what is not smooth, give statistics of these influences."""
         _, found, seen = self._explained(influence)
         rough = found[: self.m]
-        return np.asarray(seen.T @ seen + rough.T @ rough)
+        places = self._of_places(influence)
+        return np.asarray(seen.T @ seen + rough.T @ rough + places.T @ places)
+
+    def _of_places(self, influence: Array) -> Array:
+        """Return what possible shared values of measured intervals contribute to statistics (w, q): its squares add up.
+
+        No measured number tells where they lie. Functions of other columns differ along an interval by chance alone, as
+        they do in rows drawn at random; this part is taken off.
+        """
+        psi = influence - influence.mean(axis=0)
+        parts = [np.zeros((0, psi.shape[1]))]
+        for each in self.unresolved:
+            values, wide = each.waves(self.points)
+            along = wide[:, None] * (values.T @ psi) / self.m
+            chance = wide**2 @ (np.square(values).T @ np.square(psi)) / self.m**2
+            total = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
+            parts.append(along * np.sqrt(np.maximum(1.0 - chance / total, 0.0)))
+        return np.concatenate(parts)
 
     def _explained(self, influence: Array) -> tuple[Array, Array, Array]:
         pulled = self._gathered(influence - influence.mean(axis=0))
