@@ -19,9 +19,10 @@ from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
-from trigmech.inference.posterior import Posterior, rows_looked_at
+from trigmech.inference.posterior import SMOOTH, Posterior, rows_looked_at
 from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
+from trigmech.inference.tails import with_tails
 from trigmech.inference.unresolved import Unresolved, unresolved
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
@@ -80,7 +81,7 @@ def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, 
     release = release.described(schema)
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release)
-    points = rows_looked_at(release, points, rng)
+    release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
     paired = count >= FEWEST_PAIRED and count % 2 == 0
     drawn = posterior.drawn(count, rng, population, paired)
@@ -109,7 +110,7 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
     schema = design.schema_given
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release.described(schema))
-    points = rows_looked_at(release, points, rng)
+    release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed), unresolved(release, constrained))
     return WeightedTable(schema, posterior, rehearsed[:BIASED])
 

@@ -16,7 +16,8 @@ from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
-from trigmech.queries.one_way import Detail
+from trigmech.queries.one_way import Detail, Look
+from trigmech.queries.signs import Signs
 from trigmech.reconstruction.constrained import ConstrainedRows, keeps
 from trigmech.schema.encoding import rounded_within
 from trigmech.schema.schema import Schema
@@ -119,7 +120,7 @@ def unresolved(release: Release, constrained: ConstrainedRows) -> list[Unresolve
         if look is None or column.partition.value is None:
             continue
         details = [each.query for each in release.closer if each.query.columns == (j,)]
-        partition = _measured(look.query.partition, details)
+        partition = _measured(look.query, details)
         shares = excess(column, partition)
         atoms = constrained.atoms(j)
         at = np.searchsorted(partition.edges[1:-1], atoms[~np.isnan(atoms)], side="right")
@@ -133,8 +134,13 @@ def unresolved(release: Release, constrained: ConstrainedRows) -> list[Unresolve
     return found
 
 
-def _measured(partition: Partition, details: Sequence[Detail]) -> Partition:
-    """Return the partition into the finest measured intervals."""
+def _measured(query: Look, details: Sequence[Detail]) -> Partition:
+    """Return the partition into the finest measured intervals: the details', or those where no sign changes."""
+    partition = query.partition
+    if isinstance(query, Signs):
+        values = query.values[len(partition.indicators) :]
+        changes = (np.diff(values, axis=0) != 0).any(axis=1)
+        partition = partition.cut(partition.edges[np.concatenate([[True], changes, [True]])])
     return partition.cut(np.unique(np.concatenate([partition.edges, *(each.edges for each in details)])))
 
 
