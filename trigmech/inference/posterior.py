@@ -4,8 +4,8 @@ The fitted rows have the means q of the measured functions Q (m, K); the release
 their noise is known. Frequencies count by smooth sums of them (:mod:`trigmech.inference.projection`). The private table
 is thought of as the fitted rows with weights 1/m + x, where x is normal before the release is looked at: white, as if
 the fit were a sample of ``1 / white`` rows, and along smooth functions of single columns and pairs with the standard
-deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is normal with known mean and
-covariance, by a sparse least-squares problem.
+deviations `SMOOTH` and `RELATED`. `RELATED` is that of a correlation that may be anything from -1 to 1. Given y, x is
+normal with known mean and covariance, by a sparse least-squares problem.
 
 Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
 the covariance is that of regressing a statistic's influence function on the measured functions.
@@ -29,9 +29,10 @@ from trigmech.inference.unresolved import Unresolved
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
 
-# The standard deviation of a smooth function's mean, before the release is looked at. The functions have mean square 1,
-# so for products it is the size of a correlation.
+# The standard deviation of a smooth function's mean, before the release is looked at, of one column and of products. The
+# functions have mean square 1, so a product's mean is a correlation, and any correlation may be there.
 SMOOTH = 0.3
+RELATED = 3.0**-0.5
 # Rows that are looked at: so many at most, and so many numbers of smooth functions.
 MOST_ROWS, MOST_VALUES = 2**14, 2**24
 # The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
@@ -134,7 +135,10 @@ class Posterior:
     @cached_property
     def _wide(self) -> Array:
         """The deviations (s,) of the smooth functions' means, before the release is looked at."""
-        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1])])
+        single = self.smooth.size - len(self.smooth.factors)
+        deviations = self.smooth.deviations
+        return np.concatenate([SMOOTH * deviations[:single], RELATED * deviations[single:],
+                               np.full(self._within.shape[1], SMOOTH)])
 
     @cached_property
     def _centre(self) -> Array:

@@ -22,7 +22,7 @@ EVIDENT, FLOOR = 4.0, 0.04
 # At most this part of the rows is added for a column.
 MOST_ADDED = 0.2
 # Hostile noise must not make numbers infinite.
-LARGEST = 1e200
+LARGEST, FURTHEST = 1e200, 1e6
 
 
 def with_tails(schema: Schema, release: Release, points: Array, smooth: float, rng: np.random.Generator
@@ -56,8 +56,9 @@ def _missing(release: Release, j: int, points: Array, smooth: float) -> float:
     query = look.query
     place = np.concatenate([np.zeros(len(query.partition.indicators)), query.partition.centres])
     found = place[query.partition.codes(points)]
-    off = abs(float(place @ np.clip(look.means.ravel(), -LARGEST, LARGEST)) - float(found.mean()))
-    noise = look.deviation * float(query.noise_of(place))
+    measured = float(place @ np.clip(look.means.ravel(), -LARGEST, LARGEST))
+    off = min(abs(measured - float(found.mean())), FURTHEST)
+    noise = min(look.deviation * float(query.noise_of(place)), FURTHEST)
     wanted = max(off**2 - EVIDENT * noise**2, FLOOR * noise**2) / smooth**2
     even = _lengths(query.partition) @ np.square(query.partition.centres - found.mean())
     variance = float(found.var())

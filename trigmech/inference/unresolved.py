@@ -97,16 +97,16 @@ class Unresolved:
             fraction = (own - first[inside] + 0.5) / np.diff(first)[inside]
         found, wide = list[Array](), list[float]()
         for i in np.unique(inside):
-            own, many = rows[inside == i], WAVES
+            own = rows[inside == i]
             part = len(own) / len(points)
-            for k in range(1, many + 1):
+            for k in range(1, WAVES + 1):
                 wave = np.cos(k * np.pi * fraction[inside == i]) * np.sqrt(2.0 / part)
                 values = np.zeros(len(points))
                 # Without a mean, because the interval's count is measured.
                 values[own] = wave - wave.mean()
                 found.append(values)
                 wide.append(float(self.shares[i] * np.sqrt(part)))
-        return np.array(found).reshape(-1, len(points)).T, np.array(wide)
+        return np.array(found).reshape(len(found), len(points)).T, np.array(wide)
 
 
 def unresolved(release: Release, constrained: ConstrainedRows) -> list[Unresolved]:
@@ -153,7 +153,7 @@ def excess(column: ReleasedColumn, partition: Partition) -> Array:
     below = np.concatenate([[0.0], np.cumsum(column.mass[k:])])
     mass = np.diff(np.interp(partition.edges, column.partition.edges, below))
     if len(mass) < 2:
-        return np.ones(len(mass))
+        return np.full(len(mass), MOST_SHARE)
     length = np.diff(partition.edges)
     density = np.pad(mass / length, 1, mode="reflect")
     over = np.maximum(mass - 0.5 * length * (density[:-2] + density[2:]), 0.0)
