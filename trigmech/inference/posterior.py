@@ -29,8 +29,8 @@ from trigmech.inference.unresolved import Unresolved
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
 
-# The standard deviation of a smooth function's mean, before the release is looked at, of one column and of products. The
-# functions have mean square 1, so a product's mean is a correlation, and any correlation may be there.
+# The standard deviation of a smooth function's mean, before the release is looked at: of one column, and of products.
+# The functions have mean square 1, so a product's mean is a correlation, and any correlation may be there.
 SMOOTH = 0.3
 RELATED = 3.0**-0.5
 # Rows that are looked at: so many at most, and so many numbers of smooth functions.
