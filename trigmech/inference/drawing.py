@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from trigmech._arrays import Array, Codes, Integers
+from trigmech._arrays import Array, Codes
 from trigmech._parallel import in_order, one_blas_thread
 from trigmech._validate import check_integers
 from trigmech.distribution import systematic
@@ -31,7 +31,7 @@ from trigmech.mechanisms.base import Design
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
-from trigmech.reconstruction.rows import CompiledObjective, RowObjective, independent_rows
+from trigmech.reconstruction.rows import RowObjective, independent_rows
 from trigmech.reconstruction.tables import LEAST, Targets
 from trigmech.schema.schema import Schema
 
@@ -144,22 +144,21 @@ class _Fits:
         columns = [replace(column, mass=tilted(column.mass, values, moments[:, i], np.square(moments.std(axis=1))))
                    for column, values, moments in zip(self._release.columns, self._shapes, self._moments, strict=True)]
         copula = Copula.by_products(columns, self._smooth, self._products[:, i])
-        asked = self._objective(columns, i, count)
-        objective, cells = asked.compiled(), [asked.joint_cells(j) for j in range(asked.d)]
-        rows = [self._half(columns, copula, objective, cells, i, count, rng) for rng in rngs]
+        objective = self._objective(columns, i, count)
+        rows = [self._half(columns, copula, objective, i, count, rng) for rng in rngs]
         points = self._constrained.placed(np.concatenate(rows), self._release.domain.d, rngs[-1])
         for each, places in self._unresolved:
             points = each.moved(points, places[i], self._schema, rngs[-1])
         return np.split(points, len(rows))
 
-    def _half(self, columns: list[ReleasedColumn], copula: Copula, objective: CompiledObjective,
-              cells: Sequence[Integers], i: int, count: int, rng: np.random.Generator) -> Codes:
+    def _half(self, columns: list[ReleasedColumn], copula: Copula, objective: RowObjective, i: int, count: int,
+              rng: np.random.Generator) -> Codes:
         rows = independent_rows([column.mass for column in columns], count, rng)
         copula.arrange(rows, rng)
         self._constrained.repair(rows, rng)
-        fitted = objective.descend(rows, rng, exchanging=1, smooth=True)
+        fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
         if len(self._products):
-            copula.arrange_within(fitted.rows, cells, rng)
+            copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
         return self._raked(fitted.rows, i, rng)
 
     def _objective(self, columns: list[ReleasedColumn], i: int, count: int) -> RowObjective:
