@@ -17,7 +17,7 @@ from trigmech.reconstruction.constrained import keeps
 from trigmech.schema.schema import Schema
 
 # A mean is off by more than its noise if its square is so many times that of the noise. And a fit never knows its mean
-# better than by this part of the square of the noise.
+# better than by this part of the square of the noise. Both were set on samples of Adult, and checked on other tables.
 EVIDENT, FLOOR = 4.0, 0.04
 # At most this part of the rows is added for a column.
 MOST_ADDED = 0.2
