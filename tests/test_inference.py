@@ -15,7 +15,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.bias import at_zero
 from trigmech.inference.drawing import _exchanged, tilted
 from trigmech.inference.imputations import Imputations
-from trigmech.inference.posterior import SMOOTH, Posterior
+from trigmech.inference.posterior import RELATED, SMOOTH, Posterior
 from trigmech.inference.projection import projections, smooth
 from trigmech.inference.rehearsing import rehearsed_white
 from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
@@ -61,11 +61,13 @@ def dense(posterior):
             number, own = posterior.smooth.features[j][posterior.codes[:, j], 0], cells[posterior.codes[:, j]]
             beside.append(number - np.array([number[own == cell].mean() for cell in own]))
     within = [a * b / np.sqrt(np.mean(a**2 * b**2)) for i, a in enumerate(beside) for b in beside[:i]]
-    sizes = np.concatenate([posterior.smooth.deviations, np.ones(len(within))])
+    single = posterior.smooth.size - len(posterior.smooth.factors)
+    sizes = np.concatenate([SMOOTH * posterior.smooth.deviations[:single],
+                            RELATED * posterior.smooth.deviations[single:], np.full(len(within), SMOOTH)])
     smooth = np.column_stack([smooth, *within])
     smooth = smooth - smooth.mean(axis=0)
     prior = posterior.white / m * np.eye(m)
-    prior += (smooth * (SMOOTH * sizes) ** 2) @ smooth.T / m**2
+    prior += (smooth * sizes**2) @ smooth.T / m**2
     centre = np.eye(m) - 1.0 / m
     prior = centre @ prior @ centre
     gain = prior @ A.T @ np.linalg.inv(A @ prior @ A.T + np.eye(len(A)))

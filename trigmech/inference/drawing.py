@@ -19,9 +19,11 @@ from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
-from trigmech.inference.posterior import Posterior, rows_looked_at
+from trigmech.inference.posterior import SMOOTH, Posterior, rows_looked_at
 from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
+from trigmech.inference.tails import with_tails
+from trigmech.inference.unresolved import Unresolved, unresolved
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import Progress
@@ -31,6 +33,7 @@ from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.rows import RowObjective, independent_rows
 from trigmech.reconstruction.tables import LEAST, Targets
+from trigmech.schema.schema import Schema
 
 # Rows of a half: at least and at most.
 FEWEST, MOST = 512, 4_096
@@ -78,11 +81,12 @@ def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, 
     release = release.described(schema)
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release)
-    points = rows_looked_at(release, points, rng)
+    release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
     paired = count >= FEWEST_PAIRED and count % 2 == 0
     drawn = posterior.drawn(count, rng, population, paired)
-    fits = _Fits(release, constrained, posterior, drawn)
+    shared = [(each, each.drawn(count, rng)) for each in unresolved(release, constrained)]
+    fits = _Fits(schema, release, constrained, posterior, drawn, shared)
     half = int(np.clip(release.n // 2, FEWEST, MOST))
     rngs = rng.spawn(2 * count)
 
@@ -104,15 +108,19 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
              rng: np.random.Generator) -> WeightedTable:
     """Return the fitted rows with the weights that the release tells; parameters as for :func:`imputed`."""
     schema = design.schema_given
-    release = ConstrainedRows(schema, release.columns, release.closer).of(release.described(schema))
-    points = rows_looked_at(release, points, rng)
-    return WeightedTable(schema, Posterior(release, points, rehearsed_white(release, rehearsed)), rehearsed[:BIASED])
+    constrained = ConstrainedRows(schema, release.columns, release.closer)
+    release = constrained.of(release.described(schema))
+    release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
+    posterior = Posterior(release, points, rehearsed_white(release, rehearsed), unresolved(release, constrained))
+    return WeightedTable(schema, posterior, rehearsed[:BIASED])
 
 
 class _Fits:
     """Fits halves of tables to drawn weights of the fitted rows."""
 
-    def __init__(self, release: Release, constrained: ConstrainedRows, posterior: Posterior, drawn: Array) -> None:
+    def __init__(self, schema: Schema, release: Release, constrained: ConstrainedRows, posterior: Posterior,
+                 drawn: Array, shared: Sequence[tuple[Unresolved, Array]]) -> None:
+        self._schema, self._unresolved = schema, shared
         self._release, self._constrained, self._smooth = release, constrained, posterior.smooth
         self._targets = Targets(release)
         codes, smooth = posterior.codes, posterior.smooth
@@ -138,7 +146,10 @@ class _Fits:
         copula = Copula.by_products(columns, self._smooth, self._products[:, i])
         objective = self._objective(columns, i, count)
         rows = [self._half(columns, copula, objective, i, count, rng) for rng in rngs]
-        return np.split(self._constrained.placed(np.concatenate(rows), self._release.domain.d, rngs[-1]), len(rows))
+        points = self._constrained.placed(np.concatenate(rows), self._release.domain.d, rngs[-1])
+        for each, places in self._unresolved:
+            points = each.moved(points, places[i], self._schema, rngs[-1])
+        return np.split(points, len(rows))
 
     def _half(self, columns: list[ReleasedColumn], copula: Copula, objective: RowObjective, i: int, count: int,
               rng: np.random.Generator) -> Codes:

@@ -4,13 +4,14 @@ The fitted rows have the means q of the measured functions Q (m, K); the release
 their noise is known. Frequencies count by smooth sums of them (:mod:`trigmech.inference.projection`). The private table
 is thought of as the fitted rows with weights 1/m + x, where x is normal before the release is looked at: white, as if
 the fit were a sample of ``1 / white`` rows, and along smooth functions of single columns and pairs with the standard
-deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is normal with known mean and
-covariance, by a sparse least-squares problem.
+deviations `SMOOTH` and `RELATED`. `RELATED` is that of a correlation that may be anything from -1 to 1. Given y, x is
+normal with known mean and covariance, by a sparse least-squares problem.
 
 Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
 the covariance is that of regressing a statistic's influence function on the measured functions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,12 +25,14 @@ from trigmech._arrays import Array
 from trigmech.functions.partition import all_codes
 from trigmech.inference.projection import Projection, projections
 from trigmech.inference.smooth import BINS, MOST_PRODUCTS, SmoothFunctions, parts
+from trigmech.inference.unresolved import Unresolved
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.tables import cells_of_columns
 
-# The standard deviation of a smooth function's mean, before the release is looked at. The functions have mean square 1,
-# so for products it is the size of a correlation.
+# The standard deviation of a smooth function's mean, before the release is looked at: of one column, and of products.
+# The functions have mean square 1, so a product's mean is a correlation, and any correlation may be there.
 SMOOTH = 0.3
+RELATED = 3.0**-0.5
 # Rows that are looked at: so many at most, and so many numbers of smooth functions.
 MOST_ROWS, MOST_VALUES = 2**14, 2**24
 # The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
@@ -62,6 +65,8 @@ class Posterior:
         Rows that were fitted to it.
     white : float
         The variance of a function of mean square 1, before the release is looked at, if it is not smooth.
+    unresolved : sequence of Unresolved
+        Intervals of which a part of the rows may share one value.
 
     Notes
     -----
@@ -72,6 +77,7 @@ class Posterior:
     release: Release
     points: Array
     white: float
+    unresolved: Sequence[Unresolved] = ()
 
     @property
     def m(self) -> int:
@@ -129,7 +135,10 @@ class Posterior:
     @cached_property
     def _wide(self) -> Array:
         """The deviations (s,) of the smooth functions' means, before the release is looked at."""
-        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1])])
+        single = self.smooth.size - len(self.smooth.factors)
+        deviations = self.smooth.deviations
+        return np.concatenate([SMOOTH * deviations[:single], RELATED * deviations[single:],
+                               np.full(self._within.shape[1], SMOOTH)])
 
     @cached_property
     def _centre(self) -> Array:
@@ -297,13 +306,31 @@ class Posterior:
         """Return the variances of the statistics with these influences (m, q), of the rows with the weights."""
         pulled, found, seen = self._explained(influence)
         noise = (seen**2).sum(axis=0)
-        return Variances(noise, np.maximum(np.einsum("ij,ij->j", pulled, found) - noise, 0.0))
+        untold = np.maximum(np.einsum("ij,ij->j", pulled, found) - noise, 0.0)
+        return Variances(noise, untold + (self._of_places(influence) ** 2).sum(axis=0))
 
     def covariance(self, influence: Array) -> Array:
         """Return the covariance (q, q) that the noise, and what is not smooth, give statistics of these influences."""
         _, found, seen = self._explained(influence)
         rough = found[: self.m]
-        return np.asarray(seen.T @ seen + rough.T @ rough)
+        places = self._of_places(influence)
+        return np.asarray(seen.T @ seen + rough.T @ rough + places.T @ places)
+
+    def _of_places(self, influence: Array) -> Array:
+        """Return what possible shared values of measured intervals contribute to statistics (w, q): its squares add up.
+
+        No measured number tells where they lie. Functions of other columns differ along an interval by chance alone, as
+        they do in rows drawn at random; this part is taken off.
+        """
+        psi = influence - influence.mean(axis=0)
+        parts = [np.zeros((0, psi.shape[1]))]
+        for each in self.unresolved:
+            values, wide = each.waves(self.points)
+            along = wide[:, None] * (values.T @ psi) / self.m
+            chance = wide**2 @ (np.square(values).T @ np.square(psi)) / self.m**2
+            total = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
+            parts.append(along * np.sqrt(np.maximum(1.0 - chance / total, 0.0)))
+        return np.concatenate(parts)
 
     def _explained(self, influence: Array) -> tuple[Array, Array, Array]:
         pulled = self._gathered(influence - influence.mean(axis=0))

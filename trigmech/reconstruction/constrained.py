@@ -76,6 +76,10 @@ class ConstrainedRows:
             members = sorted(place[name] for name in names)
             self._groups.append((members, [r for r, (held, _) in enumerate(self._rules) if held[0] in members]))
 
+    def atoms(self, column: int) -> Array:
+        """Return the place (c,) of the atom in each interval of a column; NaN without an atom."""
+        return self._atoms[column]
+
     def of(self, release: Release) -> Release:
         """Return the release with these columns and positions."""
         if all(own is given for own, given in zip(self.columns, release.columns, strict=True)):
