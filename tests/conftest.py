@@ -59,7 +59,17 @@ def pytest_collection(session):
             importlib.import_module(path.stem)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    """Leave to the night, of each grid marked `daily(every)`, all cases but every so-manieth and the last."""
+    grids = {}
+    for item in items:
+        if item.get_closest_marker("daily"):
+            grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in grids.values():
+        for k, item in enumerate(cases[:-1]):
+            if k % item.get_closest_marker("daily").args[0]:
+                item.add_marker(pytest.mark.nightly)
     for item in items:
         if item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.timeout(NIGHTLY))

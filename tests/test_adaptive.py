@@ -181,6 +181,7 @@ def test_parts_give_the_same_release_as_the_whole(kind, budget, tmp_path):
     np.testing.assert_array_equal(step.release.means, whole.means)
 
 
+@pytest.mark.nightly  # By day test_engines.py compares processes with one, for two mechanisms.
 def test_processes_give_the_same_release_as_the_whole(tmp_path):
     rows = table(3_000)
     design = tm.design(3_000, SCHEMA, BUDGETS[0], Strongest())

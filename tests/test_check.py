@@ -556,6 +556,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
+@pytest.mark.nightly  # By day test_table_file.py sees that the reader needs no more memory for more rows.
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     rng = np.random.default_rng(5)
     schema = tm.Schema([*(tm.Column(f"x{j}", 0, 100) for j in range(6)),

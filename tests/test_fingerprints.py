@@ -60,7 +60,9 @@ def smaller(function):
 
 @pytest.mark.parametrize(("mechanism", "where", "other"), [
     (fingerprints.DEFAULT, "trigmech.reconstruction.tables.FIRMNESS_BY_ROWS", lambda value: 0.8 * value),
-    (fingerprints.PURE_DEFAULT, "trigmech.reconstruction.rows.LEAST_GAIN", lambda value: 10.0 * value),
+    # By day another sample of the same, below.
+    pytest.param(fingerprints.PURE_DEFAULT, "trigmech.reconstruction.rows.LEAST_GAIN", lambda value: 10.0 * value,
+                 marks=pytest.mark.nightly),
     (fingerprints.EQUAL, "experiments.protocols.boards.equal_epsilon", smaller),
     (fingerprints.SMOOTH, "trigmech.reconstruction.pipeline.LEAST_MOVE", lambda value: 0.5 * value),
     (fingerprints.PURE_SMOOTH, "trigmech.reconstruction.pipeline.LEAST_MOVE", lambda value: 0.5 * value),
@@ -139,6 +141,7 @@ def test_a_published_file_is_noted_with_the_code_of_what_it_shows(tmp_path, monk
     assert fingerprints.older("figure_3_2", tmp_path) == frozenset()
 
 
+@pytest.mark.nightly  # By day marks of single pages, rows and sentences are tested below.
 def test_every_page_of_results_marks_what_older_code_made(results):
     # Comparisons take long, and have a test of their own.
     stems = [stem for stem in fingerprints.SHOWN if (RESULTS / f"{stem}.md").exists() and stem[0] != "w"]

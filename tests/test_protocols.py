@@ -782,6 +782,7 @@ def test_data_sets_that_are_files_name_cells_and_are_found(tmp_path, monkeypatch
         data.load("sklearn wine")
 
 
+@pytest.mark.nightly  # By day a rival that copies its table is run in the same way, above.
 def test_this_package_is_run_as_its_rivals_are():
     own = rivals.rivals()[rivals.OWN]
     made, facts = rivals.run(own, "default", mixed(60, 1), MIXED, tm.Budget(1.0, 1e-5), seed=3, cells=0, workload=[],
@@ -848,6 +849,7 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
         assert pages.broken_claims(f"<!-- better: adult tiny, 1, auc: {broken} -->", tmp_path)
 
 
+@pytest.mark.nightly  # By day pages are made of the same lines, and figures of others drawn.
 def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
     for draw in (draw_time, draw_budgets):
         assert draw(cells.RESULTS, tmp_path / f"{draw.__name__}.png").stat().st_size > 10_000
@@ -885,7 +887,8 @@ def test_what_cannot_be_run_is_refused_by_name(small, arguments, message):
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+# By day a table is read; a board of a set that nobody has committed is run and written above.
+@pytest.mark.parametrize("kind", [pytest.param("csv", marks=pytest.mark.nightly), "parquet"])
 def test_anyones_table_is_a_data_set_of_the_protocols_that_it_fits(small, tmp_path, kind):
     table = pd.concat([workers(100, 7), workers(1, 8).assign(age=200.0, work="b")], ignore_index=True)
     schema_file.save(tmp_path / "own.toml", SCHEMA)

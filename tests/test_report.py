@@ -216,6 +216,7 @@ def test_nothing_private_appears_without_the_table(mixed, tmp_path):
     assert "&lt;b&gt;bold" in everything
 
 
+@pytest.mark.nightly  # By day pages are compared to the byte in test_behind_the_release.py, pictures in test_docs.py.
 def test_the_same_release_gives_the_same_bytes(numbers, tmp_path):
     first = report.write(numbers, tmp_path / "a.html", figures=tmp_path / "f").read_bytes()
     names = sorted(path.name for path in (tmp_path / "f").iterdir())

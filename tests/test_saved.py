@@ -272,7 +272,9 @@ def test_a_release_keeps_the_versions_that_made_it_however_often_it_is_saved(tmp
     assert (tmp_path / "b.tm").read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6)], ids=str)
+# With more budget there are more tables, which the golden runs save.
+@pytest.mark.parametrize("budget", [PURE, APPROXIMATE, pytest.param(Budget(1e3, 1e-6), marks=pytest.mark.nightly)],
+                         ids=str)
 def test_rows_are_made_of_saved_tables_as_of_those_in_memory(budget, tmp_path):
     planned = design(300, MIXED, budget, TableMechanism())
     moments = measure(mixed_table(), MIXED, planned, np.random.default_rng(3))
@@ -311,7 +313,10 @@ def given_to(synthesis):
 TABLES_OF_ALL_KINDS = [case for case in CASES if case.startswith("tables")] + list(OWN)
 
 
-@pytest.mark.parametrize("case", TABLES_OF_ALL_KINDS)
+@pytest.mark.parametrize("case", [
+    # The others are of the same classes; a closer look alone is compared with itself among the files that are read.
+    pytest.param(case, marks=[pytest.mark.nightly] * (case == "tables, looked at closer"))
+    for case in TABLES_OF_ALL_KINDS])
 def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_path, case, few_resamples):
     synthesis = made(case)
     synthesis.save(tmp_path / "a.tm")
@@ -511,7 +516,7 @@ class Far:
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "SimulatedNoise", Far)
-    for seed in range(4):
+    for seed in range(2):
         moments = measure(mixed_table(), MIXED, design(300, MIXED, budget, TABLES), np.random.default_rng(seed))
         moments.save(tmp_path / "a.tm")
         assert differences(moments, NoisyMoments.load(tmp_path / "a.tm")) == []
@@ -1108,6 +1113,7 @@ def places(value, where=()):
         yield from places(value[key], (*where, key))
 
 
+@pytest.mark.daily(3)  # One of moments, one of tables, one of an older version.
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CHOSEN, OLDER])
 def test_any_value_anywhere_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
@@ -1130,6 +1136,7 @@ CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.resh
            lambda old: old.astype(float) * np.nan, lambda old: np.full_like(old, np.iinfo(np.int64).min)]
 
 
+@pytest.mark.daily(3)  # One of moments, two of tables, one of an older version.
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CONTRASTS, CHOSEN, OLDER, OLDER_PURE])
 def test_any_array_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
