@@ -89,7 +89,8 @@ def test_constraints_hold_beside_what_is_given(release):
     assert len(release.sample(3, rng, given={"age": (0, 14), "region": "south"})) == 3
 
 
-@pytest.mark.parametrize("name", ["release", "loaded"])
+# By day test_saved.py samples what was loaded.
+@pytest.mark.parametrize("name", ["release", pytest.param("loaded", marks=pytest.mark.nightly)])
 def test_rows_have_the_shares_that_are_asked_for(name, request):
     made, rng = request.getfixturevalue(name), np.random.default_rng(4)
     even = made.sample(1_001, rng, shares={"region": {"north": 0.5, "south": 0.5}})

@@ -66,7 +66,9 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 
 @pytest.mark.parametrize(("stem", "page"), [
-    *((stem, None) for stem in fingerprints.BY_ROWS),
+    # The same page as w1 of other queries.
+    *(pytest.param(stem, None, marks=[pytest.mark.nightly] * (stem in ("w2", "w3")))
+      for stem in fingerprints.BY_ROWS),
     ("coverage", coverage.coverage), ("rates", rates.rates), ("coverage_tables", coverage.coverage_tables)])
 def test_committed_pages_are_what_their_committed_lines_make(stem, page):
     path = cells.RESULTS / f"{stem}.csv"

@@ -59,10 +59,9 @@ def smaller(function):
 
 
 @pytest.mark.parametrize(("mechanism", "where", "other"), [
-    (fingerprints.DEFAULT, "trigmech.reconstruction.tables.FIRMNESS_BY_ROWS", lambda value: 0.8 * value),
-    # By day another sample of the same, below.
-    pytest.param(fingerprints.PURE_DEFAULT, "trigmech.reconstruction.rows.LEAST_GAIN", lambda value: 10.0 * value,
+    pytest.param(fingerprints.DEFAULT, "trigmech.reconstruction.tables.FIRMNESS_BY_ROWS", lambda value: 0.8 * value,
                  marks=pytest.mark.nightly),
+    (fingerprints.PURE_DEFAULT, "trigmech.reconstruction.rows.LEAST_GAIN", lambda value: 10.0 * value),
     (fingerprints.EQUAL, "experiments.protocols.boards.equal_epsilon", smaller),
     (fingerprints.SMOOTH, "trigmech.reconstruction.pipeline.LEAST_MOVE", lambda value: 0.5 * value),
     (fingerprints.PURE_SMOOTH, "trigmech.reconstruction.pipeline.LEAST_MOVE", lambda value: 0.5 * value),
@@ -73,6 +72,7 @@ def test_other_behaviour_has_another_fingerprint(monkeypatch, mechanism, where, 
     assert not fingerprints.alike(fingerprints._computed(mechanism), fingerprints.computed(mechanism))
 
 
+@pytest.mark.nightly  # By day other behaviour of each kind of mechanism has another one, above.
 def test_other_samples_of_the_same_release_have_another_fingerprint(monkeypatch):
     before = fingerprints._computed(fingerprints.PURE_DEFAULT)
     assert fingerprints.alike(before, fingerprints.computed(fingerprints.PURE_DEFAULT))

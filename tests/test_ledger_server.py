@@ -664,6 +664,7 @@ def test_a_password_is_in_nothing_that_is_written_shown_or_said(server, book, ru
 # The command line
 
 
+@pytest.mark.nightly  # By day the functions that the commands call take it, above.
 def test_every_command_takes_the_address(server, book, run, tmp_path):  # noqa: F811
     address = server.address("new", "owner")
     rng = np.random.default_rng(1)

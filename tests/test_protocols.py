@@ -671,6 +671,7 @@ def test_budgets_of_added_and_of_replaced_rows_are_converted_by_the_known_formul
         1.0, 1e-5)}, budget) < 2.0
 
 
+@pytest.mark.daily(4)  # Each rival, and each budget.
 @pytest.mark.parametrize("method", ["AIM-dpmm-equal", "MST-dpmm-equal", "PrivBayes-dpmm-equal"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.3, 1e-9), (5.0, 1e-6)])
 def test_rivals_at_equal_privacy_prove_the_epsilon_for_a_replaced_row(method, epsilon, delta):

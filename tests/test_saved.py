@@ -314,8 +314,8 @@ TABLES_OF_ALL_KINDS = [case for case in CASES if case.startswith("tables")] + li
 
 
 @pytest.mark.parametrize("case", [
-    # The others are of the same classes; a closer look alone is compared with itself among the files that are read.
-    pytest.param(case, marks=[pytest.mark.nightly] * (case == "tables, looked at closer"))
+    # The others are of the same classes, and contrasts have pure noise, too.
+    pytest.param(case, marks=[pytest.mark.nightly] * (case in ("tables, looked at closer", "tables, pure")))
     for case in TABLES_OF_ALL_KINDS])
 def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_path, case, few_resamples):
     synthesis = made(case)
@@ -387,6 +387,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.daily(3)  # Each mechanism with one of its options.
 @pytest.mark.parametrize("case", OPTIONS)
 def test_rows_are_made_of_loaded_moments_by_the_mechanism_that_measured_them(tmp_path, case):
     mechanism, approximate, mixed = OPTIONS[case]
@@ -1113,13 +1114,15 @@ def places(value, where=()):
         yield from places(value[key], (*where, key))
 
 
-@pytest.mark.daily(3)  # One of moments, one of tables, one of an older version.
+@pytest.mark.daily(6)  # One of moments, one of tables, one of an older version.
+@pytest.mark.parametrize("hostile", [HOSTILE[::3], pytest.param(HOSTILE, marks=pytest.mark.nightly)],
+                         ids=["a third", "all"])
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CHOSEN, OLDER])
-def test_any_value_anywhere_is_refused_or_makes_a_release(case):
+def test_any_value_anywhere_is_refused_or_makes_a_release(case, hostile):
     content, arrays = taken_apart(case)
     refused, whole = 0, pickle.dumps(content)
     for where in list(places(content)):
-        for spoil in (drop(*where), *(put(*where, value=value) for value in HOSTILE)):
+        for spoil in (drop(*where), *(put(*where, value=value) for value in hostile)):
             changed = pickle.loads(whole)
             spoil(changed, {})
             try:

@@ -407,6 +407,7 @@ def test_values_that_do_not_fit_are_refused_and_large_ones_are_exact(silent):
 # The page
 
 
+@pytest.mark.nightly  # By day the functions that it calls, above.
 def test_the_python_of_the_page_runs_and_the_release_is_the_pooled_table_s(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page, names = Path(__file__).parent.parent / "docs" / "parts.md", {}
