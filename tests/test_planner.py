@@ -59,7 +59,6 @@ def test_blocks_cover_all_functions_once_and_in_order(setting):
     assert design.index.K == design.features.K
 
 
-@pytest.mark.daily(3)  # Few rows and many, each law.
 @each_setting
 def test_the_charges_spend_the_budget_and_no_more(setting):
     *_, epsilon, delta = setting
