@@ -142,3 +142,11 @@ def few_resamples(monkeypatch):
 
     monkeypatch.setattr(resampling, "TABLES", 2)
     monkeypatch.setattr(resampling, "RELEASES", 1)
+
+
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Pages without their pictures, for tests of what else they say."""
+    from unpainted import leave_out_pictures
+
+    leave_out_pictures(monkeypatch)

@@ -167,6 +167,7 @@ def test_a_pair_has_the_worse_light_of_its_table_and_its_correlation(two):
     assert own
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_releases_of_moments_have_no_expected_lights_and_their_page_says_so(tmp_path):
     made = tm.synthesize(np.random.default_rng(0).uniform(0, 1, (200, 2)), tm.Schema(
         [tm.Column("a", 0, 1), tm.Column("b", 0, 1)]), tm.Budget(1.0), tm.MomentMechanism(
@@ -177,6 +178,7 @@ def test_releases_of_moments_have_no_expected_lights_and_their_page_says_so(tmp_
     assert "Lights are expected for releases of tables only" in text
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_page_begins_with_what_the_table_is_good_for(two, tmp_path):
     text = report.write(two["much"], tmp_path / "page.html").read_text(encoding="utf-8")
     start = text[text.index("<body>") : text.index("<nav")]
@@ -350,7 +352,9 @@ def test_more_budget_and_more_rows_are_expected_to_err_less():
         assert more[key] < less[key]
     # None: the groups of no size are expected to be right.
     sizes = [np.inf if step["group_rows"] is None else step["group_rows"] for step in found.facts["epsilons"]]
-    assert np.isinf(sizes[0]) and sizes[-1] < 300.0 and sizes == sorted(sizes, reverse=True)
+    assert np.isinf(sizes[0])
+    assert sizes[-1] < 300.0
+    assert sizes == sorted(sizes, reverse=True)
     assert more["group_rows"] < 1_000.0
     assert found.facts["delta"] == 1e-4
     for name, smallest in found.facts["smallest_epsilon"].items():

@@ -288,7 +288,7 @@ def chances(weight, planted=1.0):
 
 
 def test_exchanges_follow_their_density_and_half_a_weight_would_be_seen():
-    weight, runs, sweeps = 0.12, 1_800, 12
+    weight, runs, sweeps = 0.12, 3_000, 12
     compiled, made = exchanges(np.array([[2.0, 1.0], [1.0, 2.0]]) / 6.0)
     found = np.zeros(4)
     for run in range(runs):
@@ -495,6 +495,7 @@ def test_rows_of_released_means_are_repeated_as_they_are(mechanism):
                                   schema.from_cube(made.distribution.sample(300, np.random.default_rng(1))))
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("redrawn", [True, False])
 def test_the_page_says_how_many_rows_were_fitted_and_how_many_are_different(tmp_path, redrawn):
     schema = tm.Schema([tm.Column("x", 0, 1), tm.Column("c", kind="categorical", categories=("a", "b"))])

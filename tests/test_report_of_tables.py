@@ -113,6 +113,7 @@ def test_the_strongest_pairs_are_those_that_depend_most(made):
     assert strength[frozenset(("noise", "smokes"))].strength < 0.03
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_strength_that_rounding_alone_leaves_is_no_dependence_that_was_found(tmp_path):
     rng = np.random.default_rng(0)
     schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1, "binary"), tm.Column("c", 0, 50, "integer")])

@@ -370,6 +370,7 @@ def test_all_kinds_of_numbers_are_measured_by_signs_and_come_out(made, tmp_path)
     assert abs(frame.loc["sign cos(1 pi place of age)", "mean"] - codes[:, 0].mean()) < 4 * frame["deviation"].iloc[0]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_reports_and_previews_tell_signs(made, tmp_path):
     page = report.write(made, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "first: signs of cosines of 5 columns of numbers" in page
