@@ -61,7 +61,7 @@ def pytest_collection(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave to the night, of each grid marked `daily(every)`, all cases but every so-manieth and the last."""
+    """Of a grid marked `daily(every)` leave to the night all but the first of each `every` cases and the last."""
     grids = {}
     for item in items:
         if item.get_closest_marker("daily"):

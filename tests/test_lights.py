@@ -66,7 +66,7 @@ def schema_file(tmp_path_factory):
     return path
 
 
-@pytest.mark.nightly  # By day expected errors fall with more budget and more rows, below.
+@pytest.mark.nightly  # By day test_left_by_shrinkage.py compares forecasts with what is left wrong.
 def test_nine_of_ten_expected_lights_are_no_better_than_those_of_the_true_table(monkeypatch):
     # The detector takes half of the time of a judgement, and has no part in the lights of columns and pairs.
     monkeypatch.setattr(judgement, "_detector", lambda *_: [])
