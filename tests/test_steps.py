@@ -372,6 +372,7 @@ PRIVATE = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), tm.C
                      tm.Column("work", kind="categorical", categories="private")])
 
 
+@pytest.mark.daily(3)  # Each kind of file, each mechanism, private bounds.
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize(("schema", "mechanism", "delta", "passes"), [
     (SCHEMA, tm.TableMechanism(points=16), 1e-6, 4), (SCHEMA, tm.TableMechanism(points=16), 0.0, 3),
