@@ -136,7 +136,8 @@ def test_hardened_noise_is_not_repeatable_and_says_so():
         assert first.ledger.guarantee.epsilon <= budget.epsilon
 
 
-@pytest.mark.parametrize("fit", ["rows", "cloud"])
+# Rows are fitted on any number of threads by day in test_table_mechanism.py.
+@pytest.mark.parametrize("fit", [pytest.param("rows", marks=pytest.mark.nightly), "cloud"])
 def test_a_seed_repeats_a_run_on_any_number_of_threads(fit, monkeypatch):
     X, runs = table(3000, 4), []
     for threads, seed in (("1", 1), ("2", 1), ("2", 2)):
