@@ -59,7 +59,17 @@ def pytest_collection(session):
             importlib.import_module(path.stem)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    """Of a grid marked `daily(every)` leave to the night all but the first of each `every` cases and the last."""
+    grids = {}
+    for item in items:
+        if item.get_closest_marker("daily"):
+            grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in grids.values():
+        for k, item in enumerate(cases[:-1]):
+            if k % item.get_closest_marker("daily").args[0]:
+                item.add_marker(pytest.mark.nightly)
     for item in items:
         if item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.timeout(NIGHTLY))
@@ -132,3 +142,11 @@ def few_resamples(monkeypatch):
 
     monkeypatch.setattr(resampling, "TABLES", 2)
     monkeypatch.setattr(resampling, "RELEASES", 1)
+
+
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Pages without their pictures, for tests of what else they say."""
+    from unpainted import leave_out_pictures
+
+    leave_out_pictures(monkeypatch)

@@ -123,6 +123,7 @@ def test_what_is_charged_is_what_the_design_declares_and_within_the_budget(made)
         [share * (noise[0].sensitivity / noise[0].scale) ** power / shares[0] for share in shares], rel=1e-4)
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.usefixtures("few_resamples")
 def test_the_release_is_saved_and_loaded_with_all_that_it_gives(made, tmp_path):
     made.save(tmp_path / "r.tm")
@@ -181,6 +182,7 @@ def test_parts_give_the_same_release_as_the_whole(kind, budget, tmp_path):
     np.testing.assert_array_equal(step.release.means, whole.means)
 
 
+@pytest.mark.nightly  # By day test_engines.py compares processes with one, for two mechanisms.
 def test_processes_give_the_same_release_as_the_whole(tmp_path):
     rows = table(3_000)
     design = tm.design(3_000, SCHEMA, BUDGETS[0], Strongest())

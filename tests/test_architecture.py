@@ -35,11 +35,15 @@ SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"priv
                   "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"},
                   "dask": {"engines/dask"}, "distributed": {"engines/dask"}, "pyspark": {"engines/spark"}}
 
+# A source is read by several tests.
+parsed = cache(ast.parse)
+
+
 @cache
 def imports(source):
     """Names of all imported modules, dotted; `from a import b` gives a and a.b, for b may be a module."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -61,7 +65,7 @@ def dotted(node):
 
 def faults(source):
     """Global randomness, constant seeds, assert statements and fast mathematics in a source."""
-    found, tree = [], ast.parse(source)
+    found, tree = [], parsed(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             found.append("assert")

@@ -201,8 +201,8 @@ def test_a_largest_degree_leaves_out_functions_and_keeps_the_order(d, cap, ties)
 
 @pytest.mark.parametrize("ties", ["fewest", "last"])
 def test_graded_reaches_a_thousand_columns_and_more(ties):
-    index = ChebyshevBasis.graded(1500, 1502, ties=ties).index
-    assert index.sum(axis=1).tolist() == [0] + [1] * 1500 + [2]
+    index = ChebyshevBasis.graded(1100, 1102, ties=ties).index
+    assert index.sum(axis=1).tolist() == [0] + [1] * 1100 + [2]
 
 
 def test_asking_for_more_functions_than_there_are_says_how_many_there_are():

@@ -281,7 +281,7 @@ def refused_by_a_release(path, schema):
     return False
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 29), st.integers(0, 6), cells), max_size=6), st.booleans())
 def test_a_table_is_refused_if_and_only_if_a_release_refuses_it(tmp_path_factory, changes, quoted):
     rows = [list(GOOD) for _ in range(30)]
@@ -303,7 +303,7 @@ OBJECTS = [1, 2.5, "1", "a", None, float("nan"), pd.NA, True, float("inf"), 10**
            datetime.date(2024, 2, 29), datetime.datetime(2024, 3, 1, 12), "2024-02-29", "x", [1], {"a": 1}, b"a", 1j]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 29), st.integers(0, 6), st.sampled_from(OBJECTS)), max_size=5), st.booleans())
 def test_a_dataframe_is_refused_if_and_only_if_a_release_refuses_it(changes, array):
     good = [3.0, 4, "2024-05-05", "a", 1, 2.5, "word"]
@@ -556,6 +556,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
+@pytest.mark.nightly  # By day test_table_file.py sees that the reader needs no more memory for more rows.
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     rng = np.random.default_rng(5)
     schema = tm.Schema([*(tm.Column(f"x{j}", 0, 100) for j in range(6)),

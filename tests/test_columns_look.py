@@ -318,6 +318,7 @@ def test_without_noise_the_distribution_function_is_exact_at_the_edges_that_are_
     np.testing.assert_allclose(column.mass[:k], truth[:k], atol=1e-12)
 
 
+@pytest.mark.daily(3)  # Each kind of column, with special values and without.
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [0, 2])
 @pytest.mark.parametrize("cumulative", [True, False])
@@ -352,6 +353,17 @@ def test_most_noise_of_an_even_column_is_gone_and_no_atom_is_hidden():
     assert wrong[0] < 0.4 * wrong[1]
 
 
+def test_pieces_that_fit_exactly_stay_even_and_a_smooth_density_becomes_smooth():
+    ends, masses = np.array([0, 4, 8, 16]), np.array([0.6, 0.1, 0.3])
+    even = np.repeat(masses / np.diff(ends), np.diff(ends))
+    np.testing.assert_array_equal(columns._smoothed(ends, masses, even, np.eye(16)), even)
+    below = interpolate.PchipInterpolator(ends, np.concatenate([[0.0], np.cumsum(masses)]))
+    smooth = np.diff(below(np.arange(17)))
+    assert np.abs(smooth - even).max() > 0.01
+    np.testing.assert_allclose(columns._smoothed(ends, masses, smooth, np.eye(16)), smooth, rtol=0, atol=1e-15)
+
+
+@pytest.mark.nightly  # By day what fits is decided exactly, above.
 @pytest.mark.parametrize(("kind", "most"), [("bell", 0.95), ("lumps", 1.02), ("atom", 1.02)])
 @pytest.mark.parametrize("deviation", [3e-3, 1e-2])
 def test_a_smooth_density_is_closer_than_its_pieces_and_steps_stay(kind, most, deviation, monkeypatch):

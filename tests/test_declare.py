@@ -128,6 +128,7 @@ def test_every_declaration_has_a_name_of_its_own_and_says_what_it_does():
         assert each.what
 
 
+@pytest.mark.nightly  # By day one mechanism of a comparison is run again, in test_fingerprints.py.
 def test_marginals_of_this_package_are_run_again_and_all_others_stay(tmp_path, monkeypatch):
     committed = cells.RESULTS / "marginals.csv"
     monkeypatch.setattr(cells, "RESULTS", tmp_path)

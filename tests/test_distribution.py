@@ -62,7 +62,7 @@ def test_points_are_drawn_as_often_as_they_weigh_but_for_whole_rows():
         assert drawn[7] == 0
 
 
-def first_rows(distribution, draws=20_000):
+def first_rows(distribution, draws=12_000):
     rng = np.random.default_rng(3)
     return counts(distribution, np.vstack([distribution.sample(5, rng)[:1] for _ in range(draws)]))
 

@@ -77,6 +77,7 @@ def test_processes_release_the_bits_of_one(whole, pattern, tmp_path):
         assert measured(data, tmp_path, mechanism, engine="processes", workers=workers) == alone
 
 
+@pytest.mark.nightly  # By day test_sums.py cuts and orders rows in many ways.
 def test_sums_have_the_same_bits_from_1_7_and_300_pieces(whole):
     asked = FunctionSums(BASIS, covariance=True)
     exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(asked)
@@ -93,7 +94,8 @@ def test_sums_have_the_same_bits_from_1_7_and_300_pieces(whole):
         assert total.n == N
 
 
-@pytest.mark.parametrize("private", ["bounds", "categories"])
+# Parts find private bounds alike by day, in test_parts.py, where the same questions are asked.
+@pytest.mark.parametrize("private", [pytest.param("bounds", marks=pytest.mark.nightly), "categories"])
 def test_what_is_private_of_the_schema_is_found_alike(private, whole, pattern, tmp_path):
     columns = list(COLUMNS)
     if private == "bounds":
@@ -195,6 +197,7 @@ tm.synthesize(sys.argv[1], SCHEMA, BUDGET, MECHANISMS["tables"], ledger="ledger.
 """
 
 
+@pytest.mark.nightly  # By day test_rounds.py ends a run at every moment, in one process.
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.filterwarnings("ignore::trigmech.FitWarning")
 def test_a_run_whose_first_process_was_killed_goes_on_and_its_workers_are_gone(pattern, tmp_path):

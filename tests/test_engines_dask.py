@@ -88,6 +88,7 @@ def test_dask_releases_the_bits_of_a_frame(address, whole, pattern, tmp_path):
         assert measured(pattern, tmp_path, mechanism, engine="dask", scheduler=address) == alone
 
 
+@pytest.mark.nightly  # By day seven partitions, above.
 def test_a_hundred_partitions_have_the_sums_of_one_with_the_client_that_there_is(address, whole):
     asked = FunctionSums(BASIS, covariance=True)
     with distributed.Client(address):
@@ -105,6 +106,7 @@ def test_a_cluster_of_one_is_made_and_ended_for_a_run(pattern, whole, tmp_path):
         distributed.get_client()
 
 
+@pytest.mark.nightly  # By day test_engine_types.py names persons with Dask; bounds ask the same questions.
 def test_persons_and_private_bounds(address, tmp_path):
     whole = table(persons=True)
     columns = [COLUMNS[0], tm.Column("pay", private_bounds=True), *COLUMNS[2:]]

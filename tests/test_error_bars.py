@@ -312,6 +312,7 @@ def test_a_target_that_was_refuted_is_not_believed():
     assert (errors <= bars.bound)[far].all()
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_miss_is_told_everywhere(tmp_path):
     _, made = missed()[0]
     made.save(tmp_path / "made.tm")

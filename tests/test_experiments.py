@@ -66,7 +66,9 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 
 @pytest.mark.parametrize(("stem", "page"), [
-    *((stem, None) for stem in fingerprints.BY_ROWS),
+    # The same page as w1 of other queries.
+    *(pytest.param(stem, None, marks=[pytest.mark.nightly] * (stem in ("w2", "w3")))
+      for stem in fingerprints.BY_ROWS),
     ("coverage", coverage.coverage), ("rates", rates.rates), ("coverage_tables", coverage.coverage_tables)])
 def test_committed_pages_are_what_their_committed_lines_make(stem, page):
     path = cells.RESULTS / f"{stem}.csv"
@@ -283,6 +285,7 @@ def test_the_three_workloads_share_their_cells(quickly):
     assert len(list(cells.CACHE.glob("runs-release_errors-*.json"))) == 2 * (1 + 4)
 
 
+@pytest.mark.nightly  # By day they are written for another set, below.
 def test_the_curves_are_written_and_drawn(quickly):
     path = curves.curves(Asked(("WDBC",), quick=True))
     rows = rows_beside(path)
@@ -402,6 +405,7 @@ def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     assert picture.stat().st_size > 10_000
 
 
+@pytest.mark.nightly  # By day test_parts.py compares parts with their table to the last bit.
 def test_parties_are_written_and_drawn_and_parts_err_as_the_whole_table_does(folders, monkeypatch):
     rng = np.random.default_rng(0)
     age = rng.integers(0, 90, 400)
@@ -482,7 +486,8 @@ OF_ANY_DATA = ["table_3_1", "table_3_2", "table_3_3", "w1", "w2", "w3", "curves"
 
 
 @pytest.mark.parametrize("name", [*OF_ANY_DATA, "search", "figure_3_1"])
-@pytest.mark.parametrize("names", ["NEW", "NEW,WDBC"])
+# By day with one set of its own: that a set of the thesis beside it changes nothing of this is seen each night.
+@pytest.mark.parametrize("names", ["NEW", pytest.param("NEW,WDBC", marks=pytest.mark.nightly)])
 def test_no_experiment_fails_for_a_data_set_that_the_thesis_does_not_have(newcomer, name, names):
     result = CliRunner().invoke(program.app, ["run", name, "--quick", "--datasets", names])
     assert result.exit_code == 0, result.output

@@ -59,18 +59,22 @@ def smaller(function):
 
 
 @pytest.mark.parametrize(("mechanism", "where", "other"), [
-    (fingerprints.DEFAULT, "trigmech.reconstruction.tables.FIRMNESS_BY_ROWS", lambda value: 0.8 * value),
+    pytest.param(fingerprints.DEFAULT, "trigmech.reconstruction.tables.FIRMNESS_BY_ROWS", lambda value: 0.8 * value,
+                 marks=pytest.mark.nightly),
     (fingerprints.PURE_DEFAULT, "trigmech.reconstruction.rows.LEAST_GAIN", lambda value: 10.0 * value),
     (fingerprints.EQUAL, "experiments.protocols.boards.equal_epsilon", smaller),
     (fingerprints.SMOOTH, "trigmech.reconstruction.pipeline.LEAST_MOVE", lambda value: 0.5 * value),
     (fingerprints.PURE_SMOOTH, "trigmech.reconstruction.pipeline.LEAST_MOVE", lambda value: 0.5 * value),
     (fingerprints.THESIS, "trigmech.thesis.mechanisms.ellipsoid_points", smaller)])
 def test_other_behaviour_has_another_fingerprint(monkeypatch, mechanism, where, other):
+    # Remembered from here on, so first of all.
+    before = fingerprints.computed(mechanism)
     module, _, name = where.rpartition(".")
     monkeypatch.setattr(where, other(getattr(importlib.import_module(module), name)))
-    assert not fingerprints.alike(fingerprints._computed(mechanism), fingerprints.computed(mechanism))
+    assert not fingerprints.alike(fingerprints._computed(mechanism), before)
 
 
+@pytest.mark.nightly  # By day other behaviour of each kind of mechanism has another one, above.
 def test_other_samples_of_the_same_release_have_another_fingerprint(monkeypatch):
     before = fingerprints._computed(fingerprints.PURE_DEFAULT)
     assert fingerprints.alike(before, fingerprints.computed(fingerprints.PURE_DEFAULT))
@@ -139,6 +143,7 @@ def test_a_published_file_is_noted_with_the_code_of_what_it_shows(tmp_path, monk
     assert fingerprints.older("figure_3_2", tmp_path) == frozenset()
 
 
+@pytest.mark.nightly  # By day marks of single pages, rows and sentences are tested below.
 def test_every_page_of_results_marks_what_older_code_made(results):
     # Comparisons take long, and have a test of their own.
     stems = [stem for stem in fingerprints.SHOWN if (RESULTS / f"{stem}.md").exists() and stem[0] != "w"]

@@ -84,6 +84,7 @@ def test_column_generation_reaches_the_optimum_of_the_whole_program(kind, cap):
     assert columns.iterations > 1
 
 
+@pytest.mark.nightly  # By day thousands of points, above.
 @pytest.mark.parametrize(("d", "N", "t"), [(3, 100, 3)])
 def test_a_million_points_are_fitted_to_a_certified_gap(d, N, t):
     grid, basis = Grid(d, N), ChebyshevBasis.tensor(d, t)

@@ -382,7 +382,7 @@ def test_intervals_of_imputations_and_of_weights_agree():
     means = rows.weights @ values
     closed = rows.interval(means, values - means)
     # Both count the bias of fits that the same rehearsals show.
-    drawn = made.imputations(200).estimate(lambda table: np.array([
+    drawn = made.imputations(60).estimate(lambda table: np.array([
         np.mean(table["age"]), np.mean(table["town"] == "a"), np.mean(table["age"] * (table["town"] == "a"))]))
     ratio = drawn.deviation / closed.deviation
     assert ((ratio > 0.6) & (ratio < 1.6)).all(), ratio

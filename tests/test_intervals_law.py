@@ -222,6 +222,7 @@ def test_tests_that_have_no_answer_are_refused(statistic):
         imputations(True).p_value(statistic)
 
 
+@pytest.mark.nightly  # By day tables of the law itself are held, above.
 def test_a_coefficient_is_held_beside_a_covariate_that_it_goes_with():
     """Leaving the covariate out would move the coefficient from .5 to .92, which the intervals tell apart."""
     schema = tm.Schema([tm.Column("x", -4, 4), tm.Column("c", -4, 4), tm.Column("y", -8, 8)])

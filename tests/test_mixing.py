@@ -495,6 +495,7 @@ def test_rows_of_released_means_are_repeated_as_they_are(mechanism):
                                   schema.from_cube(made.distribution.sample(300, np.random.default_rng(1))))
 
 
+@pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("redrawn", [True, False])
 def test_the_page_says_how_many_rows_were_fitted_and_how_many_are_different(tmp_path, redrawn):
     schema = tm.Schema([tm.Column("x", 0, 1), tm.Column("c", kind="categorical", categories=("a", "b"))])

@@ -102,6 +102,7 @@ def test_nothing_is_charged_when_the_design_is_refused(options, d, words, budget
     assert charged == []
 
 
+@pytest.mark.daily(3)  # Each shape, each number of columns and both budgets.
 @each_budget
 @pytest.mark.parametrize(("n", "d"), [(2, 1), (2, 2), (2, 9), (300, 1), (300, 2), (300, 3), (40, 12)])
 def test_tables_of_every_shape_are_released_within_the_budget(n, d, budget):
@@ -135,7 +136,8 @@ def test_hardened_noise_is_not_repeatable_and_says_so():
         assert first.ledger.guarantee.epsilon <= budget.epsilon
 
 
-@pytest.mark.parametrize("fit", ["rows", "cloud"])
+# Rows are fitted on any number of threads by day in test_table_mechanism.py.
+@pytest.mark.parametrize("fit", [pytest.param("rows", marks=pytest.mark.nightly), "cloud"])
 def test_a_seed_repeats_a_run_on_any_number_of_threads(fit, monkeypatch):
     X, runs = table(3000, 4), []
     for threads, seed in (("1", 1), ("2", 1), ("2", 2)):
@@ -153,7 +155,7 @@ def test_columns_of_every_kind_come_back_in_kind():
     rng = np.random.default_rng(2)
     schema = Schema([Column("height", 0.0, 10.0), Column("count", 0, 5, "integer"), Column("flag", 0, 1, "binary")])
     rows = np.column_stack([rng.uniform(2, 4, 400), rng.integers(0, 3, 400), rng.random(400) < 0.2])
-    release = synthesize(rows, schema, Budget(20.0, 1e-6), MomentMechanism(), np.random.default_rng(1))
+    release = synthesize(rows, schema, Budget(20.0, 1e-6), MomentMechanism(points=512), np.random.default_rng(1))
     sample = release.sample(400, np.random.default_rng(1))
     assert (sample >= 0).all()
     assert (sample <= [10, 5, 1]).all()

@@ -41,7 +41,8 @@ def driven(table, columns, budget, folder, mechanism=FEW, noise="near", seed=0, 
     return made
 
 
-@pytest.mark.parametrize("seed", range(10))
+# Each night there are hundreds more, below.
+@pytest.mark.parametrize("seed", range(6))
 def test_random_runs_are_refused_before_their_charge_or_end_in_a_table(seed, tmp_path):
     run = random_run(seed, moments=seed % 3 == 0)
     made = released(run)
@@ -260,7 +261,7 @@ def released_by(command, run):
 @pytest.mark.parametrize(("n", "epsilon"), [(10, 0.1), (1000, 1.0)])
 def test_the_command_line_loses_no_release_of_rows_in_the_last_level(command, name, n, epsilon):
     table = pd.DataFrame({"short": [1] * n, "b": [1 if name == "integers" else "high"] * n})
-    for seed in range(2):
+    for seed in range(1):
         assert released_by(command, Run(table, tm.Schema(LAST[name]), tm.Budget(epsilon), None, "near", seed)) == 0
     assert command("report", "release.tm", "--out", "release.html")[0] == 0
 

@@ -31,6 +31,7 @@ from trigmech.cli.app import app, main
 from trigmech.engines import choice
 from trigmech.errors import InputError
 from trigmech.evaluation import resampling
+from trigmech.inference import drawing
 from trigmech.mechanisms import default
 from trigmech.parts import design_file
 from trigmech.parts.shares import load_part, share_part
@@ -150,6 +151,7 @@ def make_quick(patch):
     patch.setattr(resampling, "TABLES", 2)
     patch.setattr(resampling, "RELEASES", 1)
     patch.setattr(against, "QUERY_WORK", 1)
+    patch.setattr(drawing, "FEWEST", 64)
     patch.setattr(demo, "_draw", lambda made, schema, table, synthetic: made.picture.write_bytes(b"\x89PNG"))
     x = np.random.default_rng(0).uniform(1.0, 2.0, (60, 3))
     patch.setattr(sklearn.datasets, "load_breast_cancer", lambda: types.SimpleNamespace(

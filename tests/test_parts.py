@@ -75,6 +75,7 @@ def released(parts, design, seed=5):
     return design, rounds
 
 
+@pytest.mark.daily(2)  # Each case in one part or in seven.
 @each_case
 @pytest.mark.parametrize("count", [1, 7])
 def test_parts_are_released_as_their_table_to_the_last_bit(case, count):
@@ -90,6 +91,7 @@ def test_parts_are_released_as_their_table_to_the_last_bit(case, count):
     tm.reconstruct(found, np.random.default_rng(0))
 
 
+@pytest.mark.nightly  # By day seven parts, above.
 def test_a_thousand_parts_of_a_row_each_are_the_table():
     data = cube(1_000)
     design = tm.design(1_000, CUBE, BUDGET, smooth)
@@ -160,6 +162,7 @@ def _dies_in_the_second_round(folder):
     tm.release_parts([part], design, ledger=book, rounds=f"{folder}/rounds")
 
 
+@pytest.mark.nightly  # By day test_rounds.py ends a run at every moment, in one process.
 def test_a_killed_run_goes_on_and_draws_nothing_twice(book, tmp_path):
     design = tm.design(N, SCHEMA, BUDGET)
     design = tm.release_parts([tm.measure_part(table(), design)], design, ledger=book, rounds=tmp_path / "rounds")

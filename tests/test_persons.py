@@ -81,8 +81,11 @@ def test_means_are_those_of_the_persons_means():
     assert found.means[0] == pytest.approx(x, abs=1e-4)
 
 
-@pytest.mark.parametrize("mechanism", [None, smooth], ids=["default", "smooth"])
-@pytest.mark.parametrize("schema", [SCHEMA, PRIVATE], ids=["public bounds", "private bounds"])
+@pytest.mark.parametrize(("schema", "mechanism"), [
+    pytest.param(SCHEMA, None, id="public bounds-default"), pytest.param(PRIVATE, smooth, id="private bounds-smooth"),
+    # By day each mechanism, and bounds of either kind.
+    pytest.param(SCHEMA, smooth, id="public bounds-smooth", marks=pytest.mark.nightly),
+    pytest.param(PRIVATE, None, id="private bounds-default", marks=pytest.mark.nightly)])
 def test_any_table_of_the_same_rows_gives_the_same_bits(schema, mechanism, tmp_path, monkeypatch):
     table = visits()
     expected = means(table, schema, mechanism)
@@ -210,6 +213,7 @@ def test_progress_says_the_same_of_neighbours_and_of_any_number_of_rows(tmp_path
     assert ("measuring", 0, 0) in told[0]
 
 
+@pytest.mark.nightly  # By day a command is ended below, and leaves nothing.
 def test_buckets_of_a_process_that_was_killed_are_removed_by_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 1_000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

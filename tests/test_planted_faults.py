@@ -21,6 +21,18 @@ def test_every_fault_can_still_be_planted_and_its_tests_are_there():
         assert fault.why.endswith("."), fault.name
 
 
+def test_every_fault_has_a_test_that_runs_by_day(request):
+    if request.config.option.keyword or any("::" in chosen for chosen in request.config.args):
+        pytest.skip("a part of a file was chosen")
+    run = set()
+    for item in request.session.items:
+        # A case, its test, and its file may be named.
+        run |= {item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}
+    for fault in FAULTS:
+        if all(test.partition("::")[0] in run for test in fault.tests):
+            assert any(test in run for test in fault.tests), fault.name
+
+
 def test_there_are_enough_of_them_and_they_are_of_many_modules():
     assert len(FAULTS) >= 70
     assert len({fault.file for fault in FAULTS}) >= 20

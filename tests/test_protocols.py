@@ -671,6 +671,7 @@ def test_budgets_of_added_and_of_replaced_rows_are_converted_by_the_known_formul
         1.0, 1e-5)}, budget) < 2.0
 
 
+@pytest.mark.daily(4)  # Each rival, and each budget.
 @pytest.mark.parametrize("method", ["AIM-dpmm-equal", "MST-dpmm-equal", "PrivBayes-dpmm-equal"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.3, 1e-9), (5.0, 1e-6)])
 def test_rivals_at_equal_privacy_prove_the_epsilon_for_a_replaced_row(method, epsilon, delta):
@@ -782,6 +783,7 @@ def test_data_sets_that_are_files_name_cells_and_are_found(tmp_path, monkeypatch
         data.load("sklearn wine")
 
 
+@pytest.mark.nightly  # By day a rival that copies its table is run in the same way, above.
 def test_this_package_is_run_as_its_rivals_are():
     own = rivals.rivals()[rivals.OWN]
     made, facts = rivals.run(own, "default", mixed(60, 1), MIXED, tm.Budget(1.0, 1e-5), seed=3, cells=0, workload=[],
@@ -848,6 +850,7 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
         assert pages.broken_claims(f"<!-- better: adult tiny, 1, auc: {broken} -->", tmp_path)
 
 
+@pytest.mark.nightly  # By day pages are made of the same lines, and figures of others drawn.
 def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
     for draw in (draw_time, draw_budgets):
         assert draw(cells.RESULTS, tmp_path / f"{draw.__name__}.png").stat().st_size > 10_000
@@ -885,7 +888,8 @@ def test_what_cannot_be_run_is_refused_by_name(small, arguments, message):
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+# By day a table is read; a board of a set that nobody has committed is run and written above.
+@pytest.mark.parametrize("kind", [pytest.param("csv", marks=pytest.mark.nightly), "parquet"])
 def test_anyones_table_is_a_data_set_of_the_protocols_that_it_fits(small, tmp_path, kind):
     table = pd.concat([workers(100, 7), workers(1, 8).assign(age=200.0, work="b")], ignore_index=True)
     schema_file.save(tmp_path / "own.toml", SCHEMA)

@@ -333,6 +333,7 @@ def contrasted():
     return frame, made
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_reports_and_previews_tell_contrasts(contrasted, tmp_path, monkeypatch):
     monkeypatch.setattr(report_sections, "MOST_QUERIES", 60)
     _, made = contrasted

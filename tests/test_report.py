@@ -216,6 +216,7 @@ def test_nothing_private_appears_without_the_table(mixed, tmp_path):
     assert "&lt;b&gt;bold" in everything
 
 
+@pytest.mark.nightly  # By day pages are compared to the byte in test_behind_the_release.py, pictures in test_docs.py.
 def test_the_same_release_gives_the_same_bytes(numbers, tmp_path):
     first = report.write(numbers, tmp_path / "a.html", figures=tmp_path / "f").read_bytes()
     names = sorted(path.name for path in (tmp_path / "f").iterdir())
@@ -245,12 +246,14 @@ def test_with_the_table_page_title_and_files_say_that_they_are_not_private(numbe
     assert report.write(numbers, tmp_path / "Not-Private.html", numbers_table()).name == "Not-Private.html"
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_simulated_release_says_so_in_large_and_claims_nothing(mixed, tmp_path):
     page = check(report.write(mixed, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "SIMULATED, NOT PRIVATE." in page.text
     assert "nothing: simulated" in page.text
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_published_calibration_is_told_as_a_claim_beside_what_is_proved(tmp_path):
     mechanism = ImprovedTrigII(calibration="published", n_candidates=200, rank=2)
     synthesis = synthesize(numbers_table(), Schema.cube(4), Budget(1.0, 1e-3), mechanism, np.random.default_rng(0))

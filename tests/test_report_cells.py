@@ -13,6 +13,7 @@ import pytest
 from releases import first_and_again
 from scipy.spatial.distance import cdist
 from test_report import N, mixed_schema, mixed_table
+from unpainted import leave_out_pictures
 
 import trigmech as tm
 from trigmech.evaluation.forecast import forecast
@@ -22,7 +23,6 @@ from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Products
 from trigmech.reconstruction.tables import Targets
 from trigmech.report import page as report
-from trigmech.report import pairs as report_pairs
 from trigmech.report import sections
 from trigmech.report.against import families
 from trigmech.report.figures import plain
@@ -96,12 +96,7 @@ def written(request, tmp_path_factory):
     rows = np.array([*table.values()], dtype=object).T
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sections, "MOST_QUERIES", QUERIES)
-        for module, names in ((sections, ("histogram", "bars", "heat_map", "scatter", "distributions")),
-                              (report_pairs, ("cloud", "boxes", "shades"))):
-            for name in names:
-                patch.setattr(module, name, lambda *given, **named: None)
-        patch.setattr(sections.Pictures, "add", lambda self, name, alt, figure, raster=False: {
-            "source": "data:,", "width": 1, "height": 1, "alt": alt})
+        leave_out_pictures(patch)
         made = tm.synthesize(rows, mixed_schema(), Budget(epsilon, delta), mechanism, np.random.default_rng(0))
         text = report.write(made, tmp_path_factory.mktemp("page") / "r.html", table).read_text(encoding="utf-8")
     return made, Tables(text).found

@@ -3,11 +3,13 @@
 import re
 
 import numpy as np
+import pytest
 
 import trigmech as tm
 from trigmech.report import page
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_page_says_that_standard_errors_of_one_table_are_not_valid(tmp_path):
     rng = np.random.default_rng(0)
     schema = tm.Schema([tm.Column("a", -3, 3), tm.Column("b", -3, 3)])

@@ -258,9 +258,9 @@ def test_workloads_ask_the_numbers_alone_wherever_they_stand(level):
 
 @pytest.mark.parametrize(("delta", "crossed"), [(1e-6, None), (0.0, None), (1e-6, "age")])
 def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
-    frame = table(30_000, 3)
+    frame = table(12_000, 3)
     schema = tm.Schema([*SCHEMA.columns[:3], tm.Column("other", 0.0, 60.0)])
-    frame["other"] = np.where(np.arange(30_000) % 3, 7.0, frame["income"])
+    frame["other"] = np.where(np.arange(12_000) % 3, 7.0, frame["income"])
     workload = None if crossed is None else tm.workload.Marginals(2, crossed=crossed)
     made = tm.synthesize(frame[list(schema.names)], schema, tm.Budget(2.0, delta), tm.TableMechanism(workload=workload),
                          np.random.default_rng(3))

@@ -164,7 +164,7 @@ def test_whatever_was_released_is_shrunk_to_finite_numbers():
     cells = [wide(each, 24) for each in columns]
     shape = tuple(int(cell.max()) + 1 for cell in cells)
     for means in (np.zeros(shape), np.full(shape, -1e300), np.eye(*shape) * 1e300, np.full(shape, 1e-300)):
-        for noise in (1e-300, 1e-3, 1e300):
+        for noise in (1e-300, 1e300):
             released = measured(columns, cells, means, noise)
             ridge = Ridge.of(columns, [released], [np.clip(means, -1.0, 2.0)])
             made, deviation = ridge.shrunk(released, np.clip(means, -1.0, 2.0))
@@ -214,7 +214,7 @@ def test_correlated_tails_and_empty_cells_of_a_large_table_come_back(large):
     table, made = large
     correlations, slopes = [], []
     # The correlation of a single release scatters by .015, and by .05 without ridges, where its mean is .83.
-    for each in (made, released(table, 2), released(table, 3)):
+    for each in (made, released(table, 2)):
         found = each.columns(30_000, np.random.default_rng(2))
         one, two = found["one"].astype(float), found["two"].astype(float)
         correlations.append(np.corrcoef(one, two)[0, 1])
@@ -227,6 +227,7 @@ def test_correlated_tails_and_empty_cells_of_a_large_table_come_back(large):
     assert [ridge.columns for ridge in tables.ridges_of(release, tables.copula_of(release))] == [(0, 1)]
 
 
+@pytest.mark.nightly  # By day with the smaller budget, above.
 def test_a_larger_budget_does_not_lose_the_correlation():
     # With as little weight as other tables, the table of tails gave .91 here, less than with a budget of 8.
     table, found = delays_table(30_000, 0), []

@@ -663,6 +663,7 @@ def call(folder, monkeypatch, capsys):
     return called
 
 
+@pytest.mark.nightly  # By day runs are ended at every moment, above, and a command goes on, below.
 def test_a_command_that_was_killed_goes_on_when_it_is_given_again(call, folder, drawn):
     done = subprocess.run([sys.executable, "-c", ENDING, *RELEASE], cwd=folder, capture_output=True, text=True,
                           check=False)

@@ -272,7 +272,9 @@ def test_a_release_keeps_the_versions_that_made_it_however_often_it_is_saved(tmp
     assert (tmp_path / "b.tm").read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6)], ids=str)
+# With more budget there are more tables, which the golden runs save.
+@pytest.mark.parametrize("budget", [PURE, APPROXIMATE, pytest.param(Budget(1e3, 1e-6), marks=pytest.mark.nightly)],
+                         ids=str)
 def test_rows_are_made_of_saved_tables_as_of_those_in_memory(budget, tmp_path):
     planned = design(300, MIXED, budget, TableMechanism())
     moments = measure(mixed_table(), MIXED, planned, np.random.default_rng(3))
@@ -311,7 +313,10 @@ def given_to(synthesis):
 TABLES_OF_ALL_KINDS = [case for case in CASES if case.startswith("tables")] + list(OWN)
 
 
-@pytest.mark.parametrize("case", TABLES_OF_ALL_KINDS)
+@pytest.mark.parametrize("case", [
+    # The others are of the same classes, and contrasts have pure noise, too.
+    pytest.param(case, marks=[pytest.mark.nightly] * (case in ("tables, looked at closer", "tables, pure")))
+    for case in TABLES_OF_ALL_KINDS])
 def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_path, case, few_resamples):
     synthesis = made(case)
     synthesis.save(tmp_path / "a.tm")
@@ -382,6 +387,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.daily(3)  # Each mechanism with one of its options.
 @pytest.mark.parametrize("case", OPTIONS)
 def test_rows_are_made_of_loaded_moments_by_the_mechanism_that_measured_them(tmp_path, case):
     mechanism, approximate, mixed = OPTIONS[case]
@@ -511,7 +517,7 @@ class Far:
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "SimulatedNoise", Far)
-    for seed in range(4):
+    for seed in range(2):
         moments = measure(mixed_table(), MIXED, design(300, MIXED, budget, TABLES), np.random.default_rng(seed))
         moments.save(tmp_path / "a.tm")
         assert differences(moments, NoisyMoments.load(tmp_path / "a.tm")) == []
@@ -1108,12 +1114,15 @@ def places(value, where=()):
         yield from places(value[key], (*where, key))
 
 
+@pytest.mark.daily(6)  # One of moments, one of tables, one of an older version.
+@pytest.mark.parametrize("hostile", [HOSTILE[::3], pytest.param(HOSTILE, marks=pytest.mark.nightly)],
+                         ids=["a third", "all"])
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CHOSEN, OLDER])
-def test_any_value_anywhere_is_refused_or_makes_a_release(case):
+def test_any_value_anywhere_is_refused_or_makes_a_release(case, hostile):
     content, arrays = taken_apart(case)
     refused, whole = 0, pickle.dumps(content)
     for where in list(places(content)):
-        for spoil in (drop(*where), *(put(*where, value=value) for value in HOSTILE)):
+        for spoil in (drop(*where), *(put(*where, value=value) for value in hostile)):
             changed = pickle.loads(whole)
             spoil(changed, {})
             try:
@@ -1130,6 +1139,7 @@ CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.resh
            lambda old: old.astype(float) * np.nan, lambda old: np.full_like(old, np.iinfo(np.int64).min)]
 
 
+@pytest.mark.daily(3)  # One of moments, two of tables, one of an older version.
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CONTRASTS, CHOSEN, OLDER, OLDER_PURE])
 def test_any_array_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)

@@ -63,7 +63,7 @@ def test_no_other_precisions_of_the_same_sum_have_less_predicted_error(seed):
     assert found.sum() == pytest.approx(held.sum() + budget)
     least = error(found, costs, strengths, importance)
     # The best of a solver from several starts, in shares of the budget.
-    for start in rng.dirichlet(np.ones(7), 4):
+    for start in rng.dirichlet(np.ones(7), 2):
         best = minimize(lambda part: error(held + budget * np.abs(part) / np.abs(part).sum(), costs, strengths,
                                            importance), start, method="Nelder-Mead", options={"maxiter": 4_000})
         assert least <= best.fun * (1.0 + 1e-9)

@@ -185,7 +185,7 @@ def test_a_person_of_a_small_party_moves_its_values_no_further_than_is_charged(c
     assert all(max(moved) > 0.3 for moved in found.values())
 
 
-@pytest.mark.parametrize("m", [1, 2, 10])
+@pytest.mark.parametrize("m", [1, 2, pytest.param(10, marks=pytest.mark.nightly)])
 def test_all_rounds_are_charged_once_and_each_sum_is_opened_once(m, book, tmp_path):
     design, rows = tm.design(N, SCHEMA, BUDGET).for_shares(), cut(table(), m) if m > 1 else [table()]
     rounds, histories = tmp_path / "rounds", []
@@ -407,6 +407,7 @@ def test_values_that_do_not_fit_are_refused_and_large_ones_are_exact(silent):
 # The page
 
 
+@pytest.mark.nightly  # By day the functions that it calls, above.
 def test_the_python_of_the_page_runs_and_the_release_is_the_pooled_table_s(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page, names = Path(__file__).parent.parent / "docs" / "parts.md", {}

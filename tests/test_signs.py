@@ -294,6 +294,7 @@ def test_without_noise_the_measured_signs_are_met():
     np.testing.assert_allclose(np.cumsum(found), np.cumsum(frequencies), atol=0.02)
 
 
+@pytest.mark.daily(3)  # Each size, each deviation, and special values or not.
 @pytest.mark.parametrize("special", [0, 2])
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e200, 1e300])
 @pytest.mark.parametrize("deviation", [1e-300, 1e-3, 1.0, 1e300])
@@ -370,6 +371,7 @@ def test_all_kinds_of_numbers_are_measured_by_signs_and_come_out(made, tmp_path)
     assert abs(frame.loc["sign cos(1 pi place of age)", "mean"] - codes[:, 0].mean()) < 4 * frame["deviation"].iloc[0]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_reports_and_previews_tell_signs(made, tmp_path):
     page = report.write(made, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "first: signs of cosines of 5 columns of numbers" in page

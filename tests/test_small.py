@@ -55,6 +55,7 @@ def test_scores_are_those_of_plain_counts():
         {"columns": 0.0, "pairs": 0.0, "distance": 0.0, "ranks": 0.0, "spread": 1.0})
 
 
+@pytest.mark.nightly  # By day scores are those of plain counts, above.
 def test_the_page_has_all_measures_and_the_default_is_nearer_than_its_rivals(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
     monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")

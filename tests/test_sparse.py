@@ -244,6 +244,7 @@ def test_what_a_category_nearly_determines_is_measured_finer_and_comes_back(rele
             assert strength > 0.8
 
 
+@pytest.mark.nightly  # By day bars of other tables hold, in test_resampled_bars.py.
 def test_error_bars_of_a_release_with_sparse_tables_hold_its_answers(released, monkeypatch):
     monkeypatch.setattr(resampling, "TABLES", 4)
     monkeypatch.setattr(resampling, "RELEASES", 1)
@@ -258,6 +259,7 @@ def test_error_bars_of_a_release_with_sparse_tables_hold_its_answers(released, m
     assert found.error.bound < 0.3
 
 
+@pytest.mark.nightly  # By day test_report_of_tables.py reads what a page says of each round.
 def test_the_page_names_finer_tables_beside_the_first_ones(released, tmp_path, monkeypatch):
     # What it says of the errors of queries is tested elsewhere.
     monkeypatch.setattr(report_sections, "MOST_QUERIES", 60)

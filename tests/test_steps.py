@@ -239,7 +239,7 @@ def test_no_replaced_row_moves_the_weighted_means_further_than_is_charged(budget
     charge, w = design.charges[0], blocks(design.measured)[0].weights
     order, rows = (2 if charge.norm == "L2" else 1), search.uniform(-1, 1, (5, 2))
     worst = 0.0
-    for pair in search.uniform(-1, 1, (3_000, 2, 2)):
+    for pair in search.uniform(-1, 1, (1_000, 2, 2)):
         sums = []
         for row in pair:
             rows[2] = row
@@ -372,6 +372,7 @@ PRIVATE = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), tm.C
                      tm.Column("work", kind="categorical", categories="private")])
 
 
+@pytest.mark.daily(3)  # Each kind of file, each mechanism, private bounds.
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize(("schema", "mechanism", "delta", "passes"), [
     (SCHEMA, tm.TableMechanism(points=16), 1e-6, 4), (SCHEMA, tm.TableMechanism(points=16), 0.0, 3),

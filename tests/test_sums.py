@@ -120,6 +120,7 @@ def test_one_row_a_person_is_no_other_table(asked):
     np.testing.assert_array_equal(sums(asked, persons_of(points, [1] * 500)).limbs, sums(asked, points).limbs)
 
 
+@pytest.mark.daily(3)  # Each statistic.
 @each_statistic
 @pytest.mark.parametrize("most", [1, 64, 10**6])
 def test_persons_are_summed_alike_in_any_order_and_in_any_pieces(asked, most, monkeypatch):
@@ -187,7 +188,7 @@ def test_a_person_moves_the_sums_no_further_than_a_row_does(asked, order):
     furthest = max(np.linalg.norm(a - b, order) for a in single for b in single)
     slack = 2.0 * 2.0**-(unit + 1) * np.linalg.norm(np.ones(asked.size), order) if unit != 10 else 0.0
     worst = 0.0
-    for _ in range(200):
+    for _ in range(100):
         pair = [sums(asked, persons_of(points[rng.choice(150, m)], [m])).over(unit)
                 for m in rng.choice([1, 2, 3, 10, 1_000], 2)]
         worst = max(worst, float(np.linalg.norm(pair[0] - pair[1], order)))

@@ -185,8 +185,9 @@ ATTAINED = {"columns": 0.97, "columns, contrasts": 0.97, "columns, closer": 0.99
 def test_no_neighbours_move_a_draw_further_than_is_charged(kind, outcome):
     rng = np.random.default_rng(3)
     given = [(1e4, 40, ALL_MOVE), (1.0, 2, ()), (30.0, 3, ()), (1e3, 5, ()), (1e3, 40, ()), (1e4, 2, ())]
-    # Of hostile outcomes a few: all that a climb needs is that what is asked next depends on them.
-    for epsilon, n, kinds in given if outcome in ("near", "exact") else given[2:4]:
+    # Of hostile outcomes one: all that a climb needs is that what is asked next depends on them.
+    chosen = {"near": [*given[:2], *given[3::2]], "exact": given[:3]}.get(outcome, given[2:3])
+    for epsilon, n, kinds in chosen:
         domain, entries = random_columns(rng, kinds)
         ratios = climbed(domain, entries, planned(domain, kind, n, epsilon), rng, outcome)
         assert max(ratios.values()) <= 1.0, ratios
@@ -406,7 +407,7 @@ def legal(made, schema, size=30):
 @given(name=st.sampled_from(sorted(NAMED)), n=st.sampled_from([2, 3, 60]), delta=st.sampled_from([0.0, 1e-6]),
        epsilon=st.sampled_from([1e-3, 0.1, 1.0, 30.0, 1e4]), array=st.booleans(), seed=st.integers(0, 5),
        how=st.sampled_from(["any", "same", "missing", "special"]))
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=25)
 def test_any_table_of_a_schema_becomes_a_table_of_the_schema(name, n, delta, epsilon, array, seed, how):
     schema = NAMED[name]
     table = rows_of(schema, n, how, seed)

@@ -54,6 +54,7 @@ def test_real_rows_predict_well_and_rows_in_any_order_do_not(labels, measures):
         assert real["AUC of boosting"] <= roc_auc_score(test["y"] == "high", test["x"]) + 0.01
 
 
+@pytest.mark.nightly  # By day scores of real and of shuffled rows, above.
 def test_the_page_names_means_errors_and_real_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
     monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")

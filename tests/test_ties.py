@@ -51,6 +51,7 @@ def test_positions_of_equal_masses_do_not_depend_on_rounding(count, kind):
         assert alike([_smooth_places(measured, each, 1e-6)[0] for each in made])
 
 
+@pytest.mark.daily(4)  # Each kind of masses.
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("wanted", [2, 3, 4, 8, 16])

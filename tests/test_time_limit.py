@@ -1,4 +1,4 @@
-"""A test that hangs is a failure of that test, whatever it hangs in, and the others are run all the same."""
+"""A test that hangs fails, whatever it hangs in, and all others run; of a grid of cases some run by day."""
 
 import re
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import conftest
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 # kernel might; and where hypothesis tries again what was interrupted.
 HANGING = """
 import collections, itertools, threading, time
+import conftest
 import pytest
 from hypothesis import given, settings, strategies
 
@@ -70,3 +72,26 @@ def test_every_test_has_a_limit(request):
     # Another limit is a number, and no test has none.
     marks = [mark for item in request.session.items for mark in item.iter_markers("timeout")]
     assert all(0 < limit <= 3600 for mark in marks for (limit,) in [mark.args])
+
+
+class Case:
+    """As much of a collected test as its marks."""
+
+    def __init__(self, nodeid, *marks):
+        self.nodeid, self.marks = nodeid, {mark.name: mark for mark in marks}
+
+    def get_closest_marker(self, name):
+        return self.marks.get(name)
+
+    def add_marker(self, mark):
+        self.marks[mark.name] = mark.mark
+
+
+def test_of_a_daily_grid_the_first_of_each_so_many_cases_and_the_last_run_by_day():
+    daily = pytest.mark.daily(3).mark
+    cases = [*(Case(f"a.py::one[{k}]", daily) for k in range(8)), Case("a.py::two[0]"), Case("a.py::three[0]", daily)]
+    conftest.pytest_collection_modifyitems(cases)
+    nightly = [case.nodeid for case in cases if "nightly" in case.marks]
+    assert nightly == [f"a.py::one[{k}]" for k in (1, 2, 4, 5)]
+    # They have the time of the night, too.
+    assert all("timeout" in case.marks for case in cases if "nightly" in case.marks)
