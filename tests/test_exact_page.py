@@ -145,7 +145,7 @@ def test_a_family_has_as_many_queries_as_there_is_work_for(monkeypatch, n, point
                            weights=np.broadcast_to(1 / points, points))
     monkeypatch.setattr(sections, "Distribution", lambda *given: None)
     found = sections.errors(account, made, None, PICTURES, 7)
-    assert asked == [(d, count, 7)]
+    assert asked == [(d, count, count, 7)]
     assert (found["predictable"], found["unpredictable"], found["shown"], found["scatter"]) == (False, True, True, None)
 
 
@@ -223,10 +223,10 @@ def test_a_page_says_each_step_in_its_order(monkeypatch, against):
         ledger=SimpleNamespace(simulated=True, charges=()), schema=schema, release=SimpleNamespace(n=7), versions={},
         warnings=(), distribution=Distribution(rows, np.full(7, 1 / 7)))
     account = SimpleNamespace(measured=lambda: "measured")
-    monkeypatch.setattr(page, "COMPARED_ROWS", 5)
+    drawn = SimpleNamespace(points=rows[:5], judged=lambda made, say: SimpleNamespace(by=lambda limits: "judged"))
+    monkeypatch.setattr(page, "DrawnRows", SimpleNamespace(of=lambda schema, table: drawn))
     for name, value in {
-            "account_of": account, "forecast_of": "expected", "rows_of": rows, "_attack": "attack",
-            "judged_rows": SimpleNamespace(by=lambda limits: "judged"), "together": {"matrices": []},
+            "account_of": account, "forecast_of": "expected", "_attack": "attack", "together": {"matrices": []},
             "pairs": {"known": False}, "errors": {"shown": False, "scatter": None}, "points": {"picture": None},
             "guarantee": {"n": "7", "finite": True, "epsilon": "1", "delta": "0"},
             "lead": {"pairs": SimpleNamespace(rows=[])}, "ledger_table": "ledger",
@@ -252,9 +252,8 @@ def test_a_page_says_each_step_in_its_order(monkeypatch, against):
     assert titles == [*["Measured against the true table"] * against, "Each column", "Columns together", "The points",
                       "What is guaranteed", "What is not covered", "The ledger", "What was measured"]
     if against:
-        # As many rows are drawn as are compared, each once, in their order.
-        assert len(seen[0].points) == 5
-        assert (np.diff(seen[0].points[:, 0]) > 0.0).all()
+        # Figures are of the rows that are judged.
+        np.testing.assert_array_equal(seen[0].points, rows[:5])
         np.testing.assert_allclose(seen[0].weights, 0.2)
 
 

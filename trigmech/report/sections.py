@@ -251,7 +251,7 @@ def errors(account: Account, made: PageRows, true: PageRows | None, pictures: Pi
     points = Distribution(made.points[:, numbers], made.weights)
     asked = [AskedQueries(family, synthesis.predicted_error(family, LEVEL) if predictable else None,
                    None if true is None else evaluate(family, true.points[:, numbers], points))
-             for family in families(d, count, seed)]
+             for family in families(d, count, count, seed)]
     told = {"frequencies": account.errors(), "queries": _query_table(asked, true is not None),
             "worst": _worst_table(asked, made)}
     return {**told, "predictable": predictable, "unpredictable": not synthesis.has_error_bars,
