@@ -132,6 +132,16 @@ def test_matrices_are_of_columns_with_an_order_and_of_all(drawn):
     assert of(NUMBER, other, GROUP) == ["correlation", "association"]
 
 
+def test_columns_with_too_many_categories_are_named_where_associations_leave_them_out():
+    places = [tm.Column(f"c{k}", kind="categorical", categories=[f"v{i}" for i in range(k)]) for k in (64, 65, 70)]
+    values = [shares.Values(column, column.categories, np.zeros(1, dtype=np.int64), np.full(1, np.nan))
+              for column in places]
+    assert shares.left_out_of_associations(values[:1]) == ""
+    assert shares.left_out_of_associations(values) == (
+        "Columns with more than 64 categories are left out: c65, c70.")
+    assert shares.associations(values, np.ones(1)).all == [0]
+
+
 @pytest.mark.parametrize(("n", "points", "d", "count"), [
     (10, 10, 2, 1_000), (500_000, 10, 2, 200), (10, 500_000, 2, 200), (10**9, 10, 2, 50), (1_000_000, 10, 0, 200)])
 def test_a_family_has_as_many_queries_as_there_is_work_for(monkeypatch, n, points, d, count):

@@ -23,6 +23,7 @@ from trigmech.report.columns import (
     associations,
     bounds_text,
     is_numeric,
+    left_out_of_associations,
     marginal,
     ticks,
     unit_text,
@@ -196,7 +197,7 @@ def together(made: PageRows, true: PageRows | None, pictures: Pictures) -> dict[
         matrices += _pair("correlation", ordered, [each.correlation for each in both], made, pictures)
     if len(every) > max(1, len(ordered)):
         matrices += _pair("association", every, [each.strength for each in both], made, pictures)
-    return {"matrices": matrices}
+    return {"matrices": matrices, "left_out": left_out_of_associations(made.values)}
 
 
 def _pair(name: str, chosen: list[int], both: Sequence[Array], made: PageRows,
