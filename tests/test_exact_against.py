@@ -135,7 +135,7 @@ def test_rows_are_judged_with_as_many_synthetic_ones_and_their_reading_is_told(m
 def test_rows_of_a_large_table_are_drawn_before_they_are_read(monkeypatch):
     monkeypatch.setattr(against, "compared_rows", lambda n, d: 4)
     read = []
-    monkeypatch.setattr(tm.Schema, "to_cube", lambda schema, table: read.append(len(table)) or np.zeros((len(table), 2)))
+    monkeypatch.setattr(tm.Schema, "to_cube", lambda schema, rows: read.append(len(rows)) or np.zeros((len(rows), 2)))
     against.DrawnRows.of(SCHEMA, pa.table({"a": np.arange(7.0), "b": np.arange(100.0, 107.0)}))
     assert read == [4]
 

@@ -349,7 +349,9 @@ def test_more_budget_and_more_rows_are_expected_to_err_less():
         assert more[key] < less[key]
     # None: the groups of no size are expected to be right.
     sizes = [np.inf if step["group_rows"] is None else step["group_rows"] for step in found.facts["epsilons"]]
-    assert np.isinf(sizes[0]) and sizes[-1] < 300.0 and sizes == sorted(sizes, reverse=True)
+    assert np.isinf(sizes[0])
+    assert sizes[-1] < 300.0
+    assert sizes == sorted(sizes, reverse=True)
     assert more["group_rows"] < 1_000.0
     assert found.facts["delta"] == 1e-4
     for name, smallest in found.facts["smallest_epsilon"].items():

@@ -187,9 +187,9 @@ def _left(release: Release, coding: Coding, rng: np.random.Generator) -> Array:
 def left_wrong(table: Array, shrunk: Array, expected: Array, deviation: float, rng: np.random.Generator) -> float:
     """Return an estimate of the squared distance between a shrunk table and the true one; it can be below 0.
 
-    The released ``table`` (a, b), with normal noise, is ``shrunk`` towards ``expected``. Source: Stein, "Estimation of the
-    mean of a multivariate normal distribution", 1981; the divergence is by random differences, as of Ramani, Blu and
-    Unser, "Monte-Carlo SURE", 2008.
+    The released ``table`` (a, b), with normal noise, is ``shrunk`` towards ``expected``. Source: Stein, "Estimation of
+    the mean of a multivariate normal distribution", 1981; the divergence is by random differences, as of Ramani, Blu
+    and Unser, "Monte-Carlo SURE", 2008.
     """
     slopes, step = [], STEP * deviation
     for _ in range(PROBES):

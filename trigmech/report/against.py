@@ -58,7 +58,7 @@ def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, to
     rounded = Distribution(schema.to_cube(decoded), made.distribution.weights)
     asked = families(len(domain.numbers), *(affordable(n + len(rounded.points), len(domain.numbers), kernels)
                                             for kernels in (GaussianKernels.n_centers, 1)))
-    chunks = (schema.to_cube(table.slice(at, ROWS_AT_A_TIME)) for at in range(0, n, ROWS_AT_A_TIME))
+    chunks = (_in_cube(schema, table.slice(at, ROWS_AT_A_TIME)) for at in range(0, n, ROWS_AT_A_TIME))
     compared = compare(chunks, n, domain, made.distribution, rounded, asked, say)
     names = owners(schema)
     found: dict[str, dict[str, float]] = {}
@@ -90,7 +90,7 @@ def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done,
     parts = []
     for at in range(0, chosen.num_rows, ROWS_AT_A_TIME):
         say("reading the rows", at, chosen.num_rows)
-        parts.append(schema.decode(schema.to_cube(chosen.slice(at, ROWS_AT_A_TIME))))
+        parts.append(schema.decode(_in_cube(schema, chosen.slice(at, ROWS_AT_A_TIME))))
     true = {name: np.ma.concatenate([part[name] for part in parts]) for name in schema.names}
     return judged(schema, true, made.columns(chosen.num_rows, rng), n, say)
 
@@ -118,7 +118,7 @@ class DrawnRows:
         if library_of(table) == "pyarrow":
             # Drawn before they are read: rows of the cube take much more memory.
             n = table.num_rows
-            return cls(schema.to_cube(_drawn(table, n, schema.d, rng)), n, rng)
+            return cls(_in_cube(schema, _drawn(table, n, schema.d, rng)), n, rng)
         rows = rows_of(schema, table)
         return cls(_drawn(rows, len(rows), schema.d, rng), len(rows), rng)
 
@@ -149,7 +149,15 @@ def rows_of(schema: Schema, table: Any) -> Array:
         table = dict(zip(schema.names, table, strict=True))
     if isinstance(table, dict):
         table = _frame(schema, table)
-    return schema.to_cube(table)
+    return _in_cube(schema, table)
+
+
+def _in_cube(schema: Schema, table: Any) -> Array:
+    try:
+        return schema.to_cube(table)
+    except InputError as problem:
+        raise InputError(f"{problem}. A release's schema cannot be changed any more: compare the release with the "
+                         "table that it was made from") from None
 
 
 def distances(distribution: Distribution, rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:
