@@ -63,7 +63,8 @@ def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
                       for c, cells in zip(pair.columns, pair.maps, strict=True)]
             strength = max(strength, _variation(4.0 * ordered[j, h] * np.outer(*within)))
         down, across = (cells[codes[:, c]] for c, cells in zip(pair.columns, pair.maps, strict=True))
-        made: Array = np.bincount(down * table.shape[1] + across, fit.weights, table.size).astype(np.float64).reshape(table.shape)
+        counted = np.bincount(down * table.shape[1] + across, fit.weights, table.size)
+        made: Array = counted.astype(np.float64).reshape(table.shape)
         found.append(Dependence(j, h, strength, _variation(made - np.outer(made.sum(axis=1), made.sum(axis=0))),
                                 (table.shape[0], table.shape[1]), float(np.max(pair.deviation))))
     return sorted(found, key=lambda pair: -pair.strength)
