@@ -353,6 +353,21 @@ def test_whoever_forgets_how_the_table_is_written_is_told_of_the_schema_file(run
     status, _, told = run("evaluate", "clinic.tm", "--against", "odd.csv", "--schema", "schema.toml")
     assert status == 2
     assert "give --schema" not in told
+    # It does not help against a file that is absent, empty or no table.
+    (clinic / "empty.csv").touch()
+    for name, fault in (("none.csv", "no such file"), ("empty.csv", "it is empty"), ("clinic.tm", "it is a release")):
+        status, _, told = run("evaluate", "clinic.tm", "--against", name)
+        assert (status, fault in told, "give --schema" in told) == (2, True, False)
+
+
+def test_another_table_than_the_release_was_made_from_is_refused_with_what_helps(run, clinic):
+    (clinic / "other.csv").write_text(table_text().replace("green", "elsewhere"))
+    for command in ("evaluate", "report"):
+        status, _, told = run(command, "clinic.tm", "--against", "other.csv")
+        assert status == 2
+        assert "compare the release with the table that it was made from" in told
+        assert "elsewhere" not in told
+    assert not list(clinic.glob("*.html"))
 
 
 def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic, monkeypatch):

@@ -57,6 +57,22 @@ def private(points, lengths=(), n=None):
     return PrivateRows(len(points) if n is None else n, DOMAIN, lambda: iter(chunks))
 
 
+@pytest.mark.parametrize("indicators", [(1, 2, 3), (1, 3, 4), (4, 2, 1)])
+def test_a_row_has_one_position_whatever_it_holds(indicators):
+    points = np.zeros((6, 5))
+    points[:, 0] = [-1.0, 0.5, 0.0, 0.0, 1.0, 0.0]
+    for row, place in ((2, 0), (3, 1), (5, 2)):
+        points[row, indicators[place]] = 1.0
+    beside, alone = Partition(indicators, 0, np.array([-1.0, 0.0, 1.0])), Partition(indicators, None, np.empty(0))
+    assert beside.codes(points).tolist() == [3, 4, 0, 1, 4, 2]
+    assert alone.codes(points).tolist() == [0, 0, 0, 1, 0, 2]
+    # A row that breaks the domain counts in one cell of its own column, as all others do.
+    points[:, indicators] = 1.0
+    for partition in (beside, alone):
+        assert set(partition.codes(points).tolist()) <= {0, 1, 2}
+        assert partition.codes(points).dtype == np.int32
+
+
 def partitions():
     return [column if column.value is None else column.cut(even_edges(None, 4 + 3 * i))
             for i, column in enumerate(columns_of(DOMAIN))]

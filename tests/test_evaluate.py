@@ -106,10 +106,10 @@ def test_larger_tables_are_asked_fewer_queries_and_small_ones_all():
         counts = [against.affordable(rows, d) for rows in (1_000, 100_000, 10**7)]
         assert counts[0] >= 10_000 > counts[1] > counts[2] == against.FEWEST_QUERIES
         assert counts[1] * 100_000 * (d + against.EXPONENTIALS) <= against.QUERY_WORK
-        asked = [len(family.answers(np.zeros((1, d)))) for family in against.families(d, 60)]
+        asked = [len(family.answers(np.zeros((1, d)))) for family in against.families(d, 60, 60)]
         assert asked == [60, *([60] if d > 1 else []), d * (d + 1) // 2]
-        assert against.families(d, 10**6)[0].n_queries == 10_000
-    assert against.families(0, 60) == []
+        assert against.families(d, 10**6, 10**6)[0].n_queries == 10_000
+    assert against.families(0, 60, 60) == []
 
 
 def test_distribution_differences_are_those_of_scipy():

@@ -20,14 +20,16 @@ SCHEMA = tm.Schema(COLUMNS[:2])
     (1_000_000, 20, 200), (1_000_000, 70, 100), (10**7, 20, 50), (4_000_000, 20, 50), (3_900_000, 20, 51)])
 def test_so_many_queries_are_asked_as_there_is_work_for(rows, d, asked):
     assert against.affordable(rows, d) == asked
+    # A query of ten kernels costs as much as ten of one.
+    assert against.affordable(rows // 10, d, 10) == asked
 
 
 def test_families_are_those_of_the_default_workload_with_fewer_queries():
-    assert against.families(0, 100) == []
-    found = against.families(2, 7, seed=3)
+    assert against.families(0, 100, 100) == []
+    found = against.families(2, 7, 8, seed=3)
     assert [type(each) for each in found] == [GaussianKernels, PairKernels, SecondMoments]
-    assert [(each.seed, each.n_queries) for each in found[:2]] == [(3, 7), (3, 7)]
-    assert [each.n_queries for each in against.families(2, 10**6)[:2]] == [10_000, 1_000]
+    assert [(each.seed, each.n_queries) for each in found[:2]] == [(3, 7), (3, 8)]
+    assert [each.n_queries for each in against.families(2, 10**6, 10**6)[:2]] == [10_000, 1_000]
 
 
 @pytest.mark.parametrize(("numbers", "count"), [(2 * 10**7 - 3, 1_000), (2 * 10**7, 1_000), (4 * 10**7, 500),
@@ -116,13 +118,26 @@ def test_rows_are_judged_with_as_many_synthetic_ones_and_their_reading_is_told(m
     true, synthetic, n = against.judgement_of(made, table, lambda *step: said.append(step))
     assert (synthetic, n) == (count, 7)
     assert said == [("reading the rows", at, count) for at in range(0, count, 3)]
-    again, synthetic, n = against.judged_rows(made, SCHEMA.to_cube(table))
-    assert (synthetic, n) == (count, 7)
     for name, first in (("a", 0.0), ("b", 100.0)):
         assert len(true[name]) == count
         assert (np.diff(true[name]) > 0.0).all()
         assert set(true[name] - first) <= set(range(7))
-        np.testing.assert_array_equal(again[name], true[name])
+    # A page compares the same rows, in whatever form the table is.
+    for form in (table, SCHEMA.from_cube(SCHEMA.to_cube(table))):
+        drawn = against.DrawnRows.of(SCHEMA, form)
+        assert "hidden" in repr(drawn)
+        again, synthetic, n = drawn.judged(made)
+        assert (len(drawn.points), synthetic, n) == (count, count, 7)
+        for name in ("a", "b"):
+            np.testing.assert_array_equal(again[name], true[name])
+
+
+def test_rows_of_a_large_table_are_drawn_before_they_are_read(monkeypatch):
+    monkeypatch.setattr(against, "compared_rows", lambda n, d: 4)
+    read = []
+    monkeypatch.setattr(tm.Schema, "to_cube", lambda schema, rows: read.append(len(rows)) or np.zeros((len(rows), 2)))
+    against.DrawnRows.of(SCHEMA, pa.table({"a": np.arange(7.0), "b": np.arange(100.0, 107.0)}))
+    assert read == [4]
 
 
 def test_a_pass_over_the_table_tells_how_far_it_is_and_what_differs():

@@ -38,6 +38,23 @@ def test_each_fault_of_a_number_is_counted_once(chunks):
         "outside": (4, (7, 8, 9, 11)), "not whole": (3, (7, 8, 10))}
 
 
+@pytest.mark.parametrize(("different", "rows", "found"), [(19, 190, True), (20, 200, False), (19, 189, False),
+                                                          (2, 100, True), (2, 99, False)])
+def test_numbers_of_a_few_values_may_be_categories(different, rows, found):
+    values = np.arange(rows) % different * 37.0
+    known = hints(tm.Column("x", 0, 1_000, kind="integer"), values)
+    assert ("few values" in known) == found
+    if found:
+        assert known["few values"] == (rows, (), f"all numbers are among {different} values")
+    assert ("few values" in hints(tm.Column("x", 0, 1_000), values)) == found
+
+
+@pytest.mark.parametrize(("kind", "upper", "found"), [("integer", 64, True), ("integer", 63, False),
+                                                      ("continuous", 63, True)])
+def test_few_whole_numbers_that_are_possible_need_no_categories(kind, upper, found):
+    assert ("few values" in hints(tm.Column("x", 0, upper, kind=kind), np.arange(100) % 2 * 8.0)) == found
+
+
 def test_the_values_of_a_binary_column_are_its_bounds():
     found = hints(tm.Column("x", 2, 7, kind="binary"), [2.0, 7.0, 3.0, 2.5, 8.0])
     assert {kind: count for kind, (count, _, _) in found.items()} == {"neither": 2, "outside": 1}

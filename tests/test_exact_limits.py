@@ -3,6 +3,8 @@
 The numbers are written here again, as users read them: a limit that moves changes what releases are possible.
 """
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,19 @@ def test_different_rows_are_counted_up_to_ten_million(more):
     count.rows = 10**7 - 3 + more
     count.add([np.array([1.0, 2.0, 1.0])])
     assert count.different == (None if more else 2)
+
+
+def test_counting_different_rows_takes_no_more_than_a_copy_of_their_numbers():
+    count, n = DifferentRows(), 10**5
+    for k in range(4):
+        count.add([np.arange(n) + k * n // 2])
+    tracemalloc.start()
+    try:
+        assert count.different == 5 * n // 2
+        assert tracemalloc.get_traced_memory()[1] < 1.3 * 8 * 4 * n
+    finally:
+        tracemalloc.stop()
+    assert count.different == 5 * n // 2
 
 
 @pytest.mark.parametrize(("epsilon", "good"), [(1e-9, True), (9.99e-10, False), (1e12, True), (1.001e12, False)])

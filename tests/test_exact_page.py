@@ -132,6 +132,16 @@ def test_matrices_are_of_columns_with_an_order_and_of_all(drawn):
     assert of(NUMBER, other, GROUP) == ["correlation", "association"]
 
 
+def test_columns_with_too_many_categories_are_named_where_associations_leave_them_out():
+    places = [tm.Column(f"c{k}", kind="categorical", categories=[f"v{i}" for i in range(k)]) for k in (64, 65, 70)]
+    values = [shares.Values(column, column.categories, np.zeros(1, dtype=np.int64), np.full(1, np.nan))
+              for column in places]
+    assert shares.left_out_of_associations(values[:1]) == ""
+    assert shares.left_out_of_associations(values) == (
+        "Columns with more than 64 categories are left out: c65, c70.")
+    assert shares.associations(values, np.ones(1)).all == [0]
+
+
 @pytest.mark.parametrize(("n", "points", "d", "count"), [
     (10, 10, 2, 1_000), (500_000, 10, 2, 200), (10, 500_000, 2, 200), (10**9, 10, 2, 50), (1_000_000, 10, 0, 200)])
 def test_a_family_has_as_many_queries_as_there_is_work_for(monkeypatch, n, points, d, count):
@@ -145,7 +155,7 @@ def test_a_family_has_as_many_queries_as_there_is_work_for(monkeypatch, n, point
                            weights=np.broadcast_to(1 / points, points))
     monkeypatch.setattr(sections, "Distribution", lambda *given: None)
     found = sections.errors(account, made, None, PICTURES, 7)
-    assert asked == [(d, count, 7)]
+    assert asked == [(d, count, count, 7)]
     assert (found["predictable"], found["unpredictable"], found["shown"], found["scatter"]) == (False, True, True, None)
 
 
@@ -223,10 +233,10 @@ def test_a_page_says_each_step_in_its_order(monkeypatch, against):
         ledger=SimpleNamespace(simulated=True, charges=()), schema=schema, release=SimpleNamespace(n=7), versions={},
         warnings=(), distribution=Distribution(rows, np.full(7, 1 / 7)))
     account = SimpleNamespace(measured=lambda: "measured")
-    monkeypatch.setattr(page, "COMPARED_ROWS", 5)
+    drawn = SimpleNamespace(points=rows[:5], judged=lambda made, say: SimpleNamespace(by=lambda limits: "judged"))
+    monkeypatch.setattr(page, "DrawnRows", SimpleNamespace(of=lambda schema, table: drawn))
     for name, value in {
-            "account_of": account, "forecast_of": "expected", "rows_of": rows, "_attack": "attack",
-            "judged_rows": SimpleNamespace(by=lambda limits: "judged"), "together": {"matrices": []},
+            "account_of": account, "forecast_of": "expected", "_attack": "attack", "together": {"matrices": []},
             "pairs": {"known": False}, "errors": {"shown": False, "scatter": None}, "points": {"picture": None},
             "guarantee": {"n": "7", "finite": True, "epsilon": "1", "delta": "0"},
             "lead": {"pairs": SimpleNamespace(rows=[])}, "ledger_table": "ledger",
@@ -252,9 +262,8 @@ def test_a_page_says_each_step_in_its_order(monkeypatch, against):
     assert titles == [*["Measured against the true table"] * against, "Each column", "Columns together", "The points",
                       "What is guaranteed", "What is not covered", "The ledger", "What was measured"]
     if against:
-        # As many rows are drawn as are compared, each once, in their order.
-        assert len(seen[0].points) == 5
-        assert (np.diff(seen[0].points[:, 0]) > 0.0).all()
+        # Figures are of the rows that are judged.
+        np.testing.assert_array_equal(seen[0].points, rows[:5])
         np.testing.assert_allclose(seen[0].weights, 0.2)
 
 

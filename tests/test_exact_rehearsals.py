@@ -121,10 +121,10 @@ def test_correlations_leave_out_rows_in_which_either_value_is_missing(ranked):
 
 
 def test_the_correlation_with_a_constant_is_0():
-    assert measures._standard(np.full(5, 0.1), False).tolist() == [0.0] * 5
-    assert measures._standard(np.empty(0), False).size == 0
-    np.testing.assert_allclose(measures._standard(np.array([1.0, 3.0]), False), [-0.5**0.5, 0.5**0.5])
-    np.testing.assert_allclose(measures._standard(np.array([1e200, 3e200]), False), [-0.5**0.5, 0.5**0.5])
+    assert measures._standard(np.full(5, 0.1)).tolist() == [0.0] * 5
+    assert measures._standard(np.empty(0)).size == 0
+    np.testing.assert_allclose(measures._standard(np.array([1.0, 3.0])), [-0.5**0.5, 0.5**0.5])
+    np.testing.assert_allclose(measures._standard(np.array([1e200, 3e200])), [-0.5**0.5, 0.5**0.5])
 
 
 def test_means_of_groups_are_compared_in_the_true_table_s_deviations():

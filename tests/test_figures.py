@@ -75,9 +75,15 @@ def test_characters_that_could_break_a_page_are_replaced(text, shown):
 @pytest.mark.parametrize(("value", "shown"), [
     (0.0, "0"), (0.5, "0.5"), (1e-4, "0.0001"), (9.99e-5, "9.99e−5"), (-9e-5, "−9e−5"), (999.4, "999"),
     (1000.0, "1,000"), (-1000.4, "−1,000"), (9_999_999.0, "9,999,999"), (1e7, "1e7"), (1.25e8, "1.25e8"),
-    (-0.25, "−0.25"), (math.inf, "∞"), (-math.inf, "−∞"), (math.nan, "not defined")])
+    (999.6, "1,000"), (-999.96, "−1,000"), (-0.25, "−0.25"), (math.inf, "∞"), (-math.inf, "−∞"),
+    (math.nan, "not defined")])
 def test_numbers_are_written_for_people(value, shown):
     assert number(value) == shown
+
+
+def test_a_number_that_rounds_up_to_more_digits_has_no_exponent():
+    assert number(99_999.999, 5) == "100,000"
+    assert number(99.7, 2) == "100"
 
 
 def test_shares_are_written_in_percent():

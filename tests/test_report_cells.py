@@ -355,7 +355,7 @@ def frequencies(made):
 def asked(made):
     """The families of queries, their bounds, and their true and synthetic answers."""
     numbers = list(made.schema.domain.numbers)
-    for family in families(len(numbers), QUERIES):
+    for family in families(len(numbers), QUERIES, QUERIES):
         bar = made.predicted_error(family, 0.95)
         yield (family, bar, family.answers(true_rows(made)[:, numbers]),
                family.answers(made.distribution.points[:, numbers], made.distribution.weights))

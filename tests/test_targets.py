@@ -138,3 +138,11 @@ def test_estimates_are_kept_with_their_measurement_while_the_prediction_is_the_s
             np.testing.assert_array_equal(estimate_of(measured, prediction).table, anew.table)
         with pytest.raises(ValueError, match="read-only"):
             first.table[0, 0] = 1.0
+
+
+def test_a_description_of_a_release_keeps_its_measurements():
+    release = released(1e-6)
+    before = release.known
+    described = release.described(tm.Schema.cube(3))
+    assert all(one is other for one, other in zip(described.known, before, strict=True))
+    assert described.schema is not release.schema

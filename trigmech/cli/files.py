@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -158,7 +159,9 @@ def table_against(made: tm.Synthesis, data: str, schema: Path | None, written: W
     try:
         return pyarrow.concat_tables(TableFile(data, **options | written.options).chunks(made.schema))
     except InputError as problem:
-        if schema is not None:
+        path = Path(data)
+        # How a table is written does not explain a file that is absent, empty or of another kind.
+        if schema is not None or not path.is_file() or not path.stat().st_size or zipfile.is_zipfile(path):
             raise
         raise InputError(f"{problem}. If a schema file says how the table is written, give --schema schema.toml") from (
             None)

@@ -21,8 +21,8 @@ from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.columns import priors_of
 from trigmech.reconstruction.densities import Prior
-from trigmech.reconstruction.pairs import Pair
-from trigmech.reconstruction.sparse import estimated
+from trigmech.reconstruction.pairs import Pair, predicted
+from trigmech.reconstruction.sparse import estimate_of, estimated
 from trigmech.reconstruction.tables import Targets, copula_of, independent
 
 DRAWS, SEED = 12, 2014
@@ -177,9 +177,8 @@ def _left(release: Release, coding: Coding, rng: np.random.Generator) -> Array:
         return np.zeros(math.comb(len(release.columns), 2))
     wrong = 0.0
     for each, alone in zip(tables, expected, strict=True):
-        known = copula is not None and copula.correlations[each.query.columns]
-        wrong += left_wrong(each.means, copula.table(each.query) if known and copula is not None else alone,
-                            each.deviation, rng)
+        prediction = predicted(each, alone, copula)
+        wrong += left_wrong(each.means, estimate_of(each, prediction).table, prediction, each.deviation, rng)
     part = math.sqrt(max(wrong, 0.0) / sum(sizes))
     held: dict[tuple[int, ...], float] = {}
     for each in tables:
@@ -189,15 +188,14 @@ def _left(release: Release, coding: Coding, rng: np.random.Generator) -> Array:
     return np.array([held.get(pair, 0.0) for pair in itertools.combinations(range(len(release.columns)), 2)])
 
 
-def left_wrong(table: Array, expected: Array, deviation: float, rng: np.random.Generator) -> float:
+def left_wrong(table: Array, shrunk: Array, expected: Array, deviation: float, rng: np.random.Generator) -> float:
     """Return an estimate of the squared distance between a shrunk table and the true one; it can be below 0.
 
-    The released ``table`` (a, b), with normal noise, is shrunk towards ``expected``. Source: Stein, "Estimation of the
-    mean of a multivariate normal distribution", 1981; the divergence is by random differences, as of Ramani, Blu and
-    Unser, "Monte-Carlo SURE", 2008.
+    The released ``table`` (a, b), with normal noise, is ``shrunk`` towards ``expected``. Source: Stein, "Estimation of
+    the mean of a multivariate normal distribution", 1981; the divergence is by random differences, as of Ramani, Blu
+    and Unser, "Monte-Carlo SURE", 2008.
     """
-    shrunk, step = estimated(table, expected, deviation).table, STEP * deviation
-    slopes = []
+    slopes, step = [], STEP * deviation
     for _ in range(PROBES):
         probe = rng.normal(size=table.shape)
         moved = estimated(table + step * probe, expected, deviation).table

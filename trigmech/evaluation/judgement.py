@@ -99,7 +99,7 @@ class Judgement:
         of_all = "All" if rows["true_compared"] == rows["true"] else f"{rows['true_compared']:,} drawn rows of the"
         more = "" if rows["true_compared"] == rows["true"] else (
             "; a share of so many rows has a standard error of "
-            f"{50.0 / math.sqrt(rows['true_compared']):.2g} percentage points at most")
+            f"{50.0 / math.sqrt(rows['true_compared']):.2g} percentage points at most, and measured errors contain it")
         return (f"{of_all} {rows['true']:,} true rows were compared with {rows['synthetic']:,} synthetic ones; a "
                 f"detector learned from {rows['detector']:,} of each{more}.")
 

@@ -20,11 +20,13 @@ References
 import itertools
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from trigmech._arrays import Array, Integers
 from trigmech.evaluation.distances import distribution_difference, total_variation
 from trigmech.evaluation.sides import Coding, Side, unit_of
-from trigmech.functions.ranks import ranks
+from trigmech.functions.ranks import ranks_of_places
 
 # Groups with fewer rows are mostly chance. A group without synthetic rows counts as this error, in deviations.
 FEWEST_IN_GROUP, LOST = 100, 1.0
@@ -66,12 +68,14 @@ def pair_scores(coding: Coding, true: Side, made: Side) -> Array:
 
     It is 1 minus the total variation of the two tables of relative frequencies. Cost: pairs times rows.
     """
-    scores = []
-    for j, h in itertools.combinations(range(len(coding.columns)), 2):
-        size = int(coding.sizes[j] * coding.sizes[h])
-        shares = [_shares(side.cells[:, j] * coding.sizes[h] + side.cells[:, h], size) for side in (true, made)]
-        scores.append(1.0 - total_variation(*shares))
-    return np.array(scores)
+    return np.array([1.0 - total_variation(*(_table(coding, side, j, h) for side in (true, made)))
+                     for j, h in itertools.combinations(range(len(coding.columns)), 2)])
+
+
+def _table(coding: Coding, side: Side, j: int, h: int) -> Array:
+    """Return the table of relative frequencies of two columns."""
+    shape = int(coding.sizes[j]), int(coding.sizes[h])
+    return _shares(side.cells[:, j] * shape[1] + side.cells[:, h], shape[0] * shape[1]).reshape(shape)
 
 
 def _shares(cells: Integers, size: int) -> Array:
@@ -93,24 +97,31 @@ def correlation_differences(coding: Coding, true: Side, made: Side, ranked: bool
 
 def _correlations(values: Array, pairs: list[tuple[int, int]], ranked: bool) -> Array:
     found, columns = np.zeros(len(pairs)), np.ascontiguousarray(values.T)
+    chosen = {j for pair in pairs for j in pair}
     known = ~np.isnan(columns)
-    whole = {j: _standard(columns[j], ranked) for j in {j for pair in pairs for j in pair} if known[j].all()}
+    # One sort of each column is enough for its ranks in any rows.
+    places = {j: np.unique(columns[j], return_inverse=True)[1] for j in chosen} if ranked else {}
+
+    def standard(j: int, rows: NDArray[np.bool_] | slice) -> Array:
+        return _standard(ranks_of_places(places[j][rows]) if ranked else columns[j][rows])
+
+    whole = {j: standard(j, slice(None)) for j in chosen if known[j].all()}
     for k, (j, h) in enumerate(pairs):
         if j in whole and h in whole:
             first, second = whole[j], whole[h]
         else:
             both = known[j] & known[h]
-            first, second = (_standard(columns[place][both], ranked) for place in (j, h))
+            first, second = standard(j, both), standard(h, both)
         # Not by matrix products: their threads wait for each other at such short ones.
         found[k] = (first * second).sum()
     return found
 
 
-def _standard(values: Array, ranked: bool) -> Array:
+def _standard(values: Array) -> Array:
     """Return values with mean 0 and length 1, or zeros if they are constant."""
     if not len(values):
         return values
-    values = ranks(values) if ranked else values / unit_of(values)
+    values = values / unit_of(values)
     apart = values - values.mean()
     length = float(np.sqrt(np.square(apart).sum()))
     # Rounding leaves something where all values are the same.
@@ -126,29 +137,32 @@ def group_differences(coding: Coding, true: Side, made: Side, fewest: float | No
     deviation in the true table. A group that the synthetic table lacks counts as :data:`LOST`. Cost: columns squared
     times rows.
     """
-    found = []
+    found, means, start = [], [_group_means(coding, side) for side in (true, made)], 0
     for j, size in enumerate(coding.sizes.tolist()):
         counts = np.bincount(true.cells[:, j], minlength=size)
-        groups = np.flatnonzero(counts >= (FEWEST_IN_GROUP if fewest is None else fewest))
+        groups = start + np.flatnonzero(counts >= (FEWEST_IN_GROUP if fewest is None else fewest))
         others = np.delete(np.arange(len(coding.columns)), j)
+        start += size
         if not (len(groups) and len(others)):
             continue
-        means = [_group_means(side, j, size)[np.ix_(groups, others)] for side in (true, made)]
-        differences = np.abs(means[0] - means[1])
-        differences[np.isnan(means[1])] = LOST
-        found.append(differences[~np.isnan(means[0])])
+        own, made_means = (each[np.ix_(groups, others)] for each in means)
+        differences = np.abs(own - made_means)
+        differences[np.isnan(made_means)] = LOST
+        found.append(differences[~np.isnan(own)])
     return np.concatenate(found) if found else np.empty(0)
 
 
-def _group_means(side: Side, j: int, size: int) -> Array:
-    """Return the mean (size, d) of each outcome in each cell of column j; NaN where it has no value."""
+def _group_means(coding: Coding, side: Side) -> Array:
+    """Return the mean (cells, d) of each outcome in each cell of all columns one after the other; NaN without values.
+
+    The sums are one product with the sparse matrix of which row is in which cells.
+    """
+    n, d = side.cells.shape
+    places = (side.cells + (np.cumsum(coding.sizes) - coding.sizes)).ravel()
+    within = csr_array((np.ones(n * d), places, np.arange(0, n * d + 1, d)), shape=(n, int(coding.sizes.sum()))).T
     known = ~np.isnan(side.outcomes)
-    filled = np.where(known, side.outcomes, 0.0)
-    sums, counts = np.zeros((2, size, side.outcomes.shape[1]))
-    for h in range(side.outcomes.shape[1]):
-        sums[:, h] = np.bincount(side.cells[:, j], filled[:, h], minlength=size)
-        counts[:, h] = np.bincount(side.cells[:, j], known[:, h], minlength=size)
-    found: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    sums, counts = within @ np.where(known, side.outcomes, 0.0), within @ known.astype(np.float64)
+    found: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0.0)
     return found
 
 
@@ -214,16 +228,13 @@ def determined(coding: Coding, true: Side, made: Side) -> list[tuple[int, int, f
     halves what the most frequent second cell alone leaves. Cost: columns squared times rows.
     """
     found = []
-    for j, h in itertools.permutations(range(len(coding.columns)), 2):
-        shares = []
-        for side in (true, made):
-            table = _shares(side.cells[:, j] * coding.sizes[h] + side.cells[:, h],
-                            int(coding.sizes[j] * coding.sizes[h])).reshape(coding.sizes[j], coding.sizes[h])
-            shares.append((float(table.max(axis=1).sum()), float(table.sum(axis=0).max())))
-        (own, alone), (other, _) = shares
-        if own >= DETERMINED and 1.0 - own <= 0.5 * (1.0 - alone):
-            found.append((j, h, own, other))
-    return sorted(found, key=lambda each: -each[2])[:MOST_DETERMINED]
+    for j, h in itertools.combinations(range(len(coding.columns)), 2):
+        tables = [_table(coding, side, j, h) for side in (true, made)]
+        for first, second, both in ((j, h, tables), (h, j, [table.T for table in tables])):
+            own, other = (float(table.max(axis=1).sum()) for table in both)
+            if own >= DETERMINED and 1.0 - own <= 0.5 * (1.0 - float(both[0].sum(axis=0).max())):
+                found.append((first, second, own, other))
+    return sorted(found, key=lambda each: (-each[2], *each[:2]))[:MOST_DETERMINED]
 
 
 def copied_shares(true: Side, made: Side) -> tuple[float, float]:

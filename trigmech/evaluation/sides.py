@@ -31,6 +31,11 @@ class Side:
     cells: Integers
     outcomes: Array
 
+    def __post_init__(self) -> None:
+        # Measures take one column at a time.
+        for name in ("values", "cells", "outcomes"):
+            object.__setattr__(self, name, np.asfortranarray(getattr(self, name)))
+
     def __repr__(self) -> str:
         return f"Side(n={len(self.values)}, d={self.values.shape[1]}, values hidden)"
 

@@ -108,7 +108,8 @@ class Findings:
         if not self.found:
             return f"Nothing was found in {self.rows:,} rows: a release would read the table as the schema says."
         told = "A release would be refused" if self.refused else "A release would not be refused"
-        numbers = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+        numbers = ", ".join(times(count, "hint") if severity == "hint" else f"{count:,} {severity}"
+                            for severity, count in counts.items() if count)
         return f"{told}. {self.rows:,} rows were read; findings: {numbers}."
 
     def __str__(self) -> str:

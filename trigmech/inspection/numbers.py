@@ -21,6 +21,9 @@ MOST_DIGITS, MORE_DIGITS = 6, 2
 # different values: if it is 0, the smallest or the largest one, beyond the bounds, or a tenth of the values' range from
 # all others.
 SPECIAL_SHARE, SPECIAL_ROWS, SPECIAL_DIFFERENT, APART = 0.05, 10, 20, 0.1
+# Numbers with fewer different values than that may be categories, if there are at least so many rows, and so many for
+# each value, and if more whole numbers are possible than the third: up to there each is measured alone.
+LEAST_ROWS, ROWS_FOR_EACH, MEASURED_ALONE = 100, 10, 64
 
 
 class NumberLook:
@@ -94,7 +97,7 @@ class NumberLook:
             return [hint(name, "constant", self._rows, (), "no row holds a value", CONSTANT)] if only else []
         if self._frequent.complete and self._frequent.different == 1 and known == self._rows > 1:
             return [hint(name, "constant", known, (), f"all {times(known, 'row')} hold the same value", CONSTANT)]
-        return [*self._identifier(), *self._wide(), *self._spikes(), *self._decimals()]
+        return [*self._identifier(), *self._wide(), *self._spikes(), *self._few(), *self._decimals()]
 
     def _identifier(self) -> list[Finding]:
         seen = self._different
@@ -132,6 +135,16 @@ class NumberLook:
                 f"{times(count, 'row')} ({count / self._rows:.0%}) hold the same value{more}"), SPECIAL))
         return found
 
+    def _few(self) -> list[Finding]:
+        column, seen = self._column, self._frequent
+        if (column.kind not in ("integer", "continuous") or not seen.complete or seen.different >= SPECIAL_DIFFERENT
+                or seen.total < max(LEAST_ROWS, ROWS_FOR_EACH * seen.different)):
+            return []
+        if column.kind == "integer" and not column.private_bounds and column.bounds[1] - column.bounds[0] < (
+                MEASURED_ALONE):
+            return []
+        return [hint(column.name, "few values", seen.total, (), f"all numbers are among {seen.different} values", FEW)]
+
     def _decimals(self) -> list[Finding]:
         column, digits = self._column, self._digits
         default = default_digits(column)
@@ -151,6 +164,8 @@ class NumberLook:
 CONSTANT = "leave out a column that has the same value for everybody: it needs no release"
 IDENTIFIER = ("leave out a column that identifies rows; if it identifies persons with several rows, name it as the "
               "schema's person")
+FEW = ('if only a few values are possible in the subject, give the column kind = "ordinal" and list all of them as '
+       "categories: synthetic rows then hold these values alone")
 SPECIAL = ("if it is known that many rows hold this value exactly (such as 0 = nothing), list it in the option "
            "special; if it means missing, empty the cells")
 

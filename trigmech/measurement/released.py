@@ -99,7 +99,10 @@ class Release:
 
     def described(self, schema: Schema) -> "Release":
         """Return the release with the schema. Rows made from it keep the schema's constraints."""
-        return replace(self, schema=schema)
+        made = replace(self, schema=schema)
+        # The same measurements, with which estimates of their tables are kept.
+        made.__dict__["known"] = self.known
+        return made
 
     @cached_property
     def known(self) -> tuple[Measurement[Query], ...]:

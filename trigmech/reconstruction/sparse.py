@@ -61,14 +61,13 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
     dense = TableEstimate(made, np.full(table.shape, noise), False)
     if table.size < LEAST_CELLS or not np.abs(table).max() < LARGEST * noise:
         return dense
-    weights = _weights(table.ravel() / noise)
-    mean, there = _posterior(table.ravel() / noise, weights)
+    mean, there = _posterior(table.ravel() / noise)
     if float(np.median(there)) > 1.0 - MOSTLY:
         return dense
     probe = np.random.default_rng(SEED).standard_normal(table.shape)
     moved = table + PROBE * noise * probe
     few = noise * mean.reshape(table.shape)
-    few_moved = noise * _posterior(moved.ravel() / noise, _weights(moved.ravel() / noise))[0].reshape(table.shape)
+    few_moved = noise * _posterior(moved.ravel() / noise)[0].reshape(table.shape)
     slopes = probe * ((few_moved - few) - (low_rank(moved) - made)) / (PROBE * noise)
     nearer = ((table - made) ** 2 - (table - few) ** 2) / noise**2 - 2.0 * slopes
     if not float(nearer.sum()) > CLEAR * float(np.sqrt(((nearer - nearer.mean()) ** 2).sum())):
@@ -157,21 +156,23 @@ def _components(y: Array) -> tuple[Array, Array]:
     return densities, np.vstack([np.zeros(len(y)), np.maximum(expected, 0.0)])
 
 
-def _weights(y: Array) -> Array:
-    """Return the weights (c,) of the kinds that make y (N,) most likely, by expectation maximisation."""
-    densities, _ = _components(y)
-    relative = np.exp(densities - densities.max(axis=0))
-    weights = np.full(len(relative), 1.0 / len(relative))
+def _weights(relative: Array) -> Array:
+    """Return the weights (c,) of the kinds that make cells most likely, by expectation maximisation.
+
+    ``relative`` (c, N) are each cell's densities by kind, up to a factor of the cell.
+    """
+    weights, own = np.full(len(relative), 1.0 / len(relative)), np.empty_like(relative)
     for _ in range(ROUNDS):
-        own = weights[:, None] * relative
-        weights = (own / own.sum(axis=0)).mean(axis=1)
+        np.multiply(weights[:, None], relative, out=own)
+        own /= own.sum(axis=0)
+        weights = own.mean(axis=1)
     return weights
 
 
-def _posterior(y: Array, weights: Array) -> tuple[Array, Array]:
+def _posterior(y: Array) -> tuple[Array, Array]:
     """Return the mean (N,) of each cell, in units of the noise, and the probability (N,) that it is occupied."""
     densities, means = _components(y)
-    weights = np.pad(weights, (0, max(len(densities) - len(weights), 0)))[: len(densities)]
-    own = weights[:, None] * np.exp(densities - densities.max(axis=0))
+    relative = np.exp(densities - densities.max(axis=0))
+    own = _weights(relative)[:, None] * relative
     own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
     return (own * means).sum(axis=0), 1.0 - own[0]

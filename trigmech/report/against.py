@@ -1,7 +1,7 @@
 """NON-PRIVATE. The report's comparison with the true table: errors of queries, and distances to true records."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from trigmech.report.figures import number
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
-from trigmech.tables.frames import like
+from trigmech.tables.frames import library_of, like
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 
 Queries = GaussianKernels | PairKernels | SecondMoments
@@ -32,16 +32,18 @@ DISTANCE_WORK = 2e10
 FEWEST_ROWS, MOST_ROWS = 200, 1_000
 
 
-def families(d: int, count: int, seed: int = 0) -> list[Queries]:
-    """Return the families of the default workload, with at most so many queries each; none of 0 columns."""
-    return [replace(family, seed=seed, n_queries=min(family.n_queries, count))
+def families(d: int, smooth: int, pairs: int, seed: int = 0) -> list[Queries]:
+    """Return the families of the default workload, with at most so many queries of all columns and of pairs of columns;
+    none of 0 columns."""
+    return [replace(family, seed=seed, n_queries=min(family.n_queries, smooth if isinstance(family, GaussianKernels)
+                                                     else pairs))
             if isinstance(family, GaussianKernels | PairKernels) else cast(SecondMoments, family)
             for family in (default_workload(d).members if d else ())]
 
 
-def affordable(rows: int, d: int) -> int:
-    """Return how many queries of a family can be asked of so many rows within seconds."""
-    return max(FEWEST_QUERIES, int(QUERY_WORK / (rows * (d + EXPONENTIALS))))
+def affordable(rows: int, d: int, kernels: int = 1) -> int:
+    """Return how many queries of a family, of so many kernels each, can be asked of so many rows within seconds."""
+    return max(FEWEST_QUERIES, int(QUERY_WORK / (rows * kernels * (d + EXPONENTIALS))))
 
 
 def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None,
@@ -54,8 +56,9 @@ def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, to
     # As a table would hold them: numbers rounded where their kind asks for it.
     decoded = like("pyarrow", schema.names, list(schema.decode(made.distribution.points).values()))
     rounded = Distribution(schema.to_cube(decoded), made.distribution.weights)
-    asked = families(len(domain.numbers), affordable(n + len(rounded.points), len(domain.numbers)))
-    chunks = (schema.to_cube(table.slice(at, ROWS_AT_A_TIME)) for at in range(0, n, ROWS_AT_A_TIME))
+    asked = families(len(domain.numbers), *(affordable(n + len(rounded.points), len(domain.numbers), kernels)
+                                            for kernels in (GaussianKernels.n_centers, 1)))
+    chunks = (_in_cube(schema, table.slice(at, ROWS_AT_A_TIME)) for at in range(0, n, ROWS_AT_A_TIME))
     compared = compare(chunks, n, domain, made.distribution, rounded, asked, say)
     names = owners(schema)
     found: dict[str, dict[str, float]] = {}
@@ -83,23 +86,55 @@ def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done,
     """
     schema, n = made.schema, table.num_rows
     rng = np.random.default_rng(SEED)
-    count = compared_rows(n, schema.d)
-    chosen = table if count == n else table.take(np.sort(rng.choice(n, count, replace=False)))
+    chosen = _drawn(table, n, schema.d, rng)
     parts = []
-    for at in range(0, count, ROWS_AT_A_TIME):
-        say("reading the rows", at, count)
-        parts.append(schema.decode(schema.to_cube(chosen.slice(at, ROWS_AT_A_TIME))))
+    for at in range(0, chosen.num_rows, ROWS_AT_A_TIME):
+        say("reading the rows", at, chosen.num_rows)
+        parts.append(schema.decode(_in_cube(schema, chosen.slice(at, ROWS_AT_A_TIME))))
     true = {name: np.ma.concatenate([part[name] for part in parts]) for name in schema.names}
-    return judged(schema, true, made.columns(count, rng), n, say)
+    return judged(schema, true, made.columns(chosen.num_rows, rng), n, say)
 
 
-def judged_rows(made: Synthesis, rows: Array, say: Progress = lambda step, done, total: None) -> Judgement:
-    """Return a release judged against its table as rows (n, D) of the cube, as :func:`judgement_of` does; private."""
-    schema, n = made.schema, len(rows)
-    rng = np.random.default_rng(SEED)
-    count = compared_rows(n, schema.d)
-    chosen = rows if count == n else rows[np.sort(rng.choice(n, count, replace=False))]
-    return judged(schema, schema.decode(chosen), made.columns(count, rng), n, say)
+@dataclass(frozen=True, eq=False)
+class DrawnRows:
+    """The rows of a table that are compared; private.
+
+    points (count, D): Rows of the cube, in their order.
+    n: How many rows the table has.
+    rng: The generator that drew them; it draws the synthetic rows next.
+    """
+
+    points: Array
+    n: int
+    rng: np.random.Generator
+
+    def __repr__(self) -> str:
+        return f"DrawnRows(n={self.n}, rows hidden)"
+
+    @classmethod
+    def of(cls, schema: Schema, table: Any) -> "DrawnRows":
+        """Return the rows of a table, as :func:`rows_of` takes it, that :func:`judgement_of` compares, too."""
+        rng = np.random.default_rng(SEED)
+        if library_of(table) == "pyarrow":
+            # Drawn before they are read: rows of the cube take much more memory.
+            n = table.num_rows
+            return cls(_in_cube(schema, _drawn(table, n, schema.d, rng)), n, rng)
+        rows = rows_of(schema, table)
+        return cls(_drawn(rows, len(rows), schema.d, rng), len(rows), rng)
+
+    def judged(self, made: Synthesis, say: Progress = lambda step, done, total: None) -> Judgement:
+        """Return a release judged against these rows, as :func:`judgement_of` does."""
+        schema = made.schema
+        return judged(schema, schema.decode(self.points), made.columns(len(self.points), self.rng), self.n, say)
+
+
+def _drawn(rows: Any, n: int, d: int, rng: np.random.Generator) -> Any:
+    """Return as many of n rows of d columns as are compared, in their order."""
+    count = compared_rows(n, d)
+    if count == n:
+        return rows
+    places = np.sort(rng.choice(n, count, replace=False))
+    return rows[places] if isinstance(rows, np.ndarray) else rows.take(places)
 
 
 def rows_of(schema: Schema, table: Any) -> Array:
@@ -114,7 +149,15 @@ def rows_of(schema: Schema, table: Any) -> Array:
         table = dict(zip(schema.names, table, strict=True))
     if isinstance(table, dict):
         table = _frame(schema, table)
-    return schema.to_cube(table)
+    return _in_cube(schema, table)
+
+
+def _in_cube(schema: Schema, table: Any) -> Array:
+    try:
+        return schema.to_cube(table)
+    except InputError as problem:
+        raise InputError(f"{problem}. A release's schema cannot be changed any more: compare the release with the "
+                         "table that it was made from") from None
 
 
 def distances(distribution: Distribution, rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -185,6 +185,13 @@ class Associations:
     strength: Array
 
 
+def left_out_of_associations(table: Sequence[Values]) -> str:
+    """Return a sentence about the columns that have too many categories for associations; "" without any."""
+    names = [values.column.name for values in table[:MOST_COLUMNS]
+             if values.column.kind == "categorical" and len(values.labels) > MOST_CATEGORIES]
+    return f"Columns with more than {MOST_CATEGORIES} categories are left out: {', '.join(names)}." if names else ""
+
+
 def associations(table: Sequence[Values], weights: Array) -> Associations:
     """Return how strongly the columns of weighted rows go together; cost: rows times the square of the columns."""
     table = list(table)[:MOST_COLUMNS]

@@ -9,7 +9,7 @@ from trigmech.errors import InputError
 from trigmech.evaluation.forecast import Forecast
 from trigmech.evaluation.judgement import Judgement
 from trigmech.evaluation.verdict import LIGHTS, LIMITS, Light, LightLimits, worst
-from trigmech.report.against import judged_rows, rows_of
+from trigmech.report.against import DrawnRows
 from trigmech.report.figures import number, percent
 from trigmech.report.lead import forecast_of
 from trigmech.report.statement import Side, Table, table_of_lights, upward
@@ -54,8 +54,8 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None,
         if [each for each in made.schema.names if each in common] != common:
             raise InputError(f"release {name!r} has the common columns in another order than the first one; the order "
                              f"must be {', '.join(common)}")
-    sides: Sides = [(name, forecast_of(made, limits), None if against is None else judged_rows(
-        made, rows_of(made.schema, against)).by(limits)) for name, made in releases.items()]
+    sides: Sides = [(name, forecast_of(made, limits), None if against is None else DrawnRows.of(
+        made.schema, against).judged(made).by(limits)) for name, made in releases.items()]
     said = []
     for name, expected, judged in sides:
         if judged is not None:

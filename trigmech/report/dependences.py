@@ -62,9 +62,9 @@ def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
             within = [_within(release.columns[c], cells, ranks.features[c])
                       for c, cells in zip(pair.columns, pair.maps, strict=True)]
             strength = max(strength, _variation(4.0 * ordered[j, h] * np.outer(*within)))
-        made: Array = np.zeros(table.shape)
-        np.add.at(made, tuple(cells[codes[:, c]] for c, cells in zip(pair.columns, pair.maps, strict=True)),
-                  fit.weights)
+        down, across = (cells[codes[:, c]] for c, cells in zip(pair.columns, pair.maps, strict=True))
+        counted = np.bincount(down * table.shape[1] + across, fit.weights, table.size)
+        made: Array = counted.astype(np.float64).reshape(table.shape)
         found.append(Dependence(j, h, strength, _variation(made - np.outer(made.sum(axis=1), made.sum(axis=0))),
                                 (table.shape[0], table.shape[1]), float(np.max(pair.deviation))))
     return sorted(found, key=lambda pair: -pair.strength)

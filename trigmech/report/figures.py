@@ -85,7 +85,8 @@ def number(value: float, digits: int = 3) -> str:
     """Return a number for people: few digits, no exponent where it can be read without one."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "not defined"
-    if value != 0.0 and not 1e-4 <= abs(value) < 10.0**digits:
+    # What rounds up to a power of ten has one digit more.
+    if value != 0.0 and not 1e-4 <= abs(value) < 10.0**digits - 0.5:
         if abs(value) < 1e7 and abs(value) >= 1.0:
             return f"{value:,.0f}".replace("-", "−")
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")

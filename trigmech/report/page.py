@@ -10,13 +10,13 @@ from trigmech._files import check_writable, made_folder, write_whole
 from trigmech._optional import need
 from trigmech._validate import check_integers
 from trigmech.errors import InputError
-from trigmech.evaluation.judgement import COMPARED_ROWS, Judgement
+from trigmech.evaluation.judgement import Judgement
 from trigmech.evaluation.membership import FEWEST, attacked
 from trigmech.evaluation.verdict import LIMITS, LightLimits
 from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
 from trigmech.report.account import account_of
-from trigmech.report.against import judged_rows, rows_of
+from trigmech.report.against import DrawnRows, rows_of
 from trigmech.report.figures import plain, styled
 from trigmech.report.lead import forecast_of, lead
 from trigmech.report.pairs import pairs
@@ -103,12 +103,10 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, lim
     true, judged, attack, expected = None, None, "", forecast_of(synthesis, limits)
     if against is not None:
         say("reading the table", 0, 0)
-        rows = rows_of(schema, against)
+        drawn_rows = DrawnRows.of(schema, against)
+        rows = drawn_rows.points
         attack = _attack(synthesis, rows, held_out, seed)
-        judged = judged_rows(synthesis, rows, say).by(limits)
-        # More rows add nothing that can be seen; the page says how many there are.
-        if len(rows) > COMPARED_ROWS:
-            rows = rows[np.sort(np.random.default_rng([seed, 3]).choice(len(rows), COMPARED_ROWS, replace=False))]
+        judged = drawn_rows.judged(synthesis, say).by(limits)
         true = PageRows.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
     drawn = columns(account, made, true, pictures, lambda done, total: say("drawing columns", done, total))
     say("drawing columns together", 0, 0)

@@ -23,6 +23,7 @@ from trigmech.report.columns import (
     associations,
     bounds_text,
     is_numeric,
+    left_out_of_associations,
     marginal,
     ticks,
     unit_text,
@@ -196,7 +197,7 @@ def together(made: PageRows, true: PageRows | None, pictures: Pictures) -> dict[
         matrices += _pair("correlation", ordered, [each.correlation for each in both], made, pictures)
     if len(every) > max(1, len(ordered)):
         matrices += _pair("association", every, [each.strength for each in both], made, pictures)
-    return {"matrices": matrices}
+    return {"matrices": matrices, "left_out": left_out_of_associations(made.values)}
 
 
 def _pair(name: str, chosen: list[int], both: Sequence[Array], made: PageRows,
@@ -251,7 +252,7 @@ def errors(account: Account, made: PageRows, true: PageRows | None, pictures: Pi
     points = Distribution(made.points[:, numbers], made.weights)
     asked = [AskedQueries(family, synthesis.predicted_error(family, LEVEL) if predictable else None,
                    None if true is None else evaluate(family, true.points[:, numbers], points))
-             for family in families(d, count, seed)]
+             for family in families(d, count, count, seed)]
     told = {"frequencies": account.errors(), "queries": _query_table(asked, true is not None),
             "worst": _worst_table(asked, made)}
     return {**told, "predictable": predictable, "unpredictable": not synthesis.has_error_bars,

@@ -67,8 +67,13 @@ class DifferentRows:
     @property
     def different(self) -> int | None:
         """How many rows differ; None if there are more rows than are counted."""
-        return None if self.rows > MOST_COUNTED else len(np.unique(np.concatenate([np.zeros(0, np.uint64),
-                                                                                   *self._hashes])))
+        if self.rows > MOST_COUNTED:
+            return None
+        # In place: np.unique would take several times the memory of the numbers.
+        self._hashes = [np.concatenate([np.zeros(0, np.uint64), *self._hashes])]
+        held = self._hashes[0]
+        held.sort()
+        return int(np.count_nonzero(held[1:] != held[:-1])) + (len(held) > 0)
 
 
 def _hash_of_text(value: object) -> int:
