@@ -81,7 +81,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
     maps = map_of[j + 1] - k_first
     gain, left, tried = np.zeros((maps, cells.max())), np.zeros(maps), np.zeros(size)
     # Smaller numbers, more of which stay in the cache.
-    small = cell.astype(np.int32)
+    small = cell
     own_cell = small[k_first : k_first + maps, :size]
     many = cells[k_first : k_first + maps]
     firm = 2.0 * objective.frequency_weights[j]

@@ -143,7 +143,7 @@ class CompiledObjective:
         order = sorted(range(len(asked._maps)), key=lambda k: asked._maps[k][0])
         place = {k: i for i, k in enumerate(order)}
         owners, maps = np.array([asked._maps[k][0] for k in order], dtype=np.int64), [asked._maps[k][1] for k in order]
-        cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int64)
+        cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int32)
         for i, cells in enumerate(maps):
             cell[i, : len(cells)] = cells
         tables, rules = (crossings([each[1].shape for each in held], [[place[k] for k in each[0]] for each in held],
