@@ -24,8 +24,7 @@ class Crossed(NamedTuple):
     column. Tables of which all columns are exchanged, in any of the
     four, do not change; they begin at ``last[c]``. A row's codes are its
     cells in the maps ``maps`` (k,) of ``columns``; those of column j begin at code_of[j]. Each cell has its place
-    ``cells`` among all, its weight w and residual R, and what it costs to enter it, w (1 + 2 R), and to stay in it,
-    w (1 - 2 R).
+    ``cells`` among all; its weight and its residual stand side by side in ``held`` (cells, 2), as they are read together.
     """
 
     start: Integers
@@ -38,10 +37,7 @@ class Crossed(NamedTuple):
     columns: Integers
     code_of: Integers
     cells: Integers
-    weights: Floats
-    residuals: Floats
-    entering: Floats
-    staying: Floats
+    held: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -55,10 +51,11 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
     """
     shape = rows.shape[1], objective.feature.shape[0]
     value, other, cell = np.zeros(shape), np.zeros(shape), objective.cell
+    gained = np.empty(len(residuals.products))
     crossed = _crossed_of(objective, residuals.tables, chosen, sets)
+    # Calls with few arrays cost less than those with all of them.
     maps, columns, start, last = crossed.maps, crossed.columns, crossed.start, crossed.last
-    begin, at, strides, entering, staying = (crossed.begin, crossed.at, crossed.strides, crossed.entering,
-                                             crossed.staying)
+    begin, at, strides, held = crossed.begin, crossed.at, crossed.strides, crossed.held
     mine, theirs = np.zeros(len(maps), dtype=np.int64), np.zeros(len(maps), dtype=np.int64)
     of, member_start = sets.members.of, sets.members.start
     moves = 0
@@ -74,7 +71,7 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 if not seen:
                     _find_codes(cell, maps, columns, two, theirs)
                     seen = True
-                change = _change(begin, at, strides, entering, staying, start[c], last[c], mine, theirs)
+                change = _change(begin, at, strides, held, start[c], last[c], mine, theirs)
                 if change > 0.0:
                     continue
                 # Few pairs come so far.
@@ -83,14 +80,14 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 if not both:
                     read(objective, two, other)
                 known = both = True
-                if _wanted(objective, residuals.products, sets, own, one, two, value, other, change):
+                if _wanted(objective, residuals.products, sets, own, one, two, value, other, change, gained):
                     moves += 1
                     _move(crossed, c, mine, theirs)
-                    _exchange(objective, residuals.products, sets, own, one, two, value, other)
+                    _exchange(objective.features, residuals.products, sets, own, one, two, value, other, gained)
                     for s in range(member_start[own], member_start[own + 1]):
                         for k in range(crossed.code_of[of[s]], crossed.code_of[of[s] + 1]):
                             mine[k], theirs[k] = theirs[k], mine[k]
-    put_back(crossed.cells, crossed.residuals, residuals.tables)
+    put_back(crossed.cells, crossed.held[:, 1], residuals.tables)
     return moves
 
 
@@ -143,19 +140,24 @@ def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Set
             if whole == 0:
                 last[o] = s
         start[o + 1] = s
-    weights, held = objective.table_weights[cells], table[cells]
-    return Crossed(start, last, of, begin, at, strides, maps, columns, code_of, cells, weights, held,
-                   weights * (1.0 + 2.0 * held), weights * (1.0 - 2.0 * held))
+    held = np.empty((total, 2))
+    for i in range(total):
+        held[i, 0], held[i, 1] = objective.table_weights[cells[i]], table[cells[i]]
+    return Crossed(start, last, of, begin, at, strides, maps, columns, code_of, cells, held)
 
 
 @njit(cache=True, nogil=True)
 def _wanted(objective: Objective, product: Floats, sets: Sets, own: int, one: Row, two: Row, value: Floats,
-            other: Floats, change: float) -> bool:
-    """Return whether an exchange that changes tables' part of the objective lowers the whole, and keeps the rules."""
+            other: Floats, change: float, gained: Floats) -> bool:
+    """Return whether an exchange that changes tables' part of the objective lowers the whole, and keeps the rules.
+
+    What each product of the set gains is written to ``gained``.
+    """
     held, rules, forbidden = sets.products, objective.rules, objective.forbidden
     for s in range(held.start[own], held.start[own + 1]):
         r = held.of[s]
         u = _gained(objective.products, objective.features, r, one, two, own, sets.of, value, other)
+        gained[s - held.start[own]] = u
         change += objective.products.weights[r] * u * (2.0 * product[r] + u)
     if not change < -1e-9:
         return False
@@ -168,13 +170,12 @@ def _wanted(objective: Objective, product: Floats, sets: Sets, own: int, one: Ro
 
 
 @njit(cache=True, nogil=True)
-def _exchange(objective: Objective, product: Floats, sets: Sets, own: int, one: Row, two: Row, value: Floats,
-              other: Floats) -> None:
+def _exchange(features: Integers, product: Floats, sets: Sets, own: int, one: Row, two: Row, value: Floats,
+              other: Floats, gained: Floats) -> None:
     """Exchange the entries of a set and their features, and keep the products up to date."""
-    held, members, features = sets.products, sets.members, objective.features
+    held, members = sets.products, sets.members
     for s in range(held.start[own], held.start[own + 1]):
-        r = held.of[s]
-        product[r] += _gained(objective.products, features, r, one, two, own, sets.of, value, other)
+        product[held.of[s]] += gained[s - held.start[own]]
     for s in range(members.start[own], members.start[own + 1]):
         j = members.of[s]
         one[j], two[j] = two[j], one[j]
@@ -190,15 +191,16 @@ def _find_codes(cell: Codes, maps: Integers, columns: Integers, row: Row, codes:
 
 
 @njit(cache=True, nogil=True)
-def _change(begin: Integers, at: Integers, strides: Integers, entering: Floats, staying: Floats, first: int, last: int,
-            one: Integers, two: Integers) -> float:
+def _change(begin: Integers, at: Integers, strides: Integers, held: Floats, first: int, last: int, one: Integers,
+            two: Integers) -> float:
     """Return by how much the tables' part of the objective grows if two rows exchange the entries of a set."""
     change = 0.0
     for s in range(np.uint64(first), np.uint64(last)):
         a, b, x, y = _places(begin, at, strides, s, one, two)
         if a != b and x != y:
-            change += (entering[np.uint64(a + y)] + staying[np.uint64(a + x)]
-                       + entering[np.uint64(b + x)] + staying[np.uint64(b + y)])
+            ay, ax, bx, by = np.uint64(a + y), np.uint64(a + x), np.uint64(b + x), np.uint64(b + y)
+            change += (held[ay, 0] * (1.0 + 2.0 * held[ay, 1]) + held[ax, 0] * (1.0 - 2.0 * held[ax, 1])
+                       + held[bx, 0] * (1.0 + 2.0 * held[bx, 1]) + held[by, 0] * (1.0 - 2.0 * held[by, 1]))
     return change
 
 
@@ -218,21 +220,14 @@ def _move(crossed: Crossed, c: int, one: Integers, two: Integers) -> None:
 
     A table of which all columns are exchanged is left and entered again, which may change the last bit.
     """
-    weights, held, entering, staying = crossed.weights, crossed.residuals, crossed.entering, crossed.staying
+    held = crossed.held
     for s in range(crossed.start[c], crossed.start[c + 1]):
         a, b, x, y = _places(crossed.begin, crossed.at, crossed.strides, s, one, two)
         whole = s >= crossed.last[c]
-        _count(weights, held, entering, staying, a + x, -1.0)
-        _count(weights, held, entering, staying, b + y, -1.0)
-        _count(weights, held, entering, staying, b + y if whole else a + y, 1.0)
-        _count(weights, held, entering, staying, a + x if whole else b + x, 1.0)
-
-
-@njit(cache=True, nogil=True)
-def _count(weights: Floats, residuals: Floats, entering: Floats, staying: Floats, place: int, rows: float) -> None:
-    residuals[place] += rows
-    entering[place] = weights[place] * (1.0 + 2.0 * residuals[place])
-    staying[place] = weights[place] * (1.0 - 2.0 * residuals[place])
+        held[a + x, 1] -= 1.0
+        held[b + y, 1] -= 1.0
+        held[b + y if whole else a + y, 1] += 1.0
+        held[a + x if whole else b + x, 1] += 1.0
 
 
 @njit(cache=True, nogil=True)
