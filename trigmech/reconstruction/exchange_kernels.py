@@ -22,9 +22,9 @@ class Crossed(NamedTuple):
     Place s belongs to table ``of[s]``, whose cells begin at ``begin[s]``. Their place there is the sum of ``strides``
     times the codes of a row at ``at`` (s, 4): the first two are exchanged, the others stay; a stride of 0 means no
     column. Tables of which all columns are exchanged, in any of the
-    four, do not change; they begin at ``last[c]``. A row's codes are its
-    cells in the maps ``maps`` (k,) of ``columns``; those of column j begin at code_of[j]. Each cell has its place
-    ``cells`` among all; its weight and its residual stand side by side in ``held`` (cells, 2), as they are read together.
+    four, do not change; they begin at ``last[c]``. A row's codes are its cells in the maps ``maps`` (k,) of
+    ``columns``; those of column j begin at code_of[j]. Each cell has its place ``cells`` among all. Its weight and its
+    residual stand side by side in ``held`` (cells, 2), as they are read together.
     """
 
     start: Integers
@@ -240,7 +240,7 @@ def _alike(one: Row, two: Row, members: Integers, first: int, last: int) -> bool
 
 @njit(cache=True, nogil=True)
 def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
-             cell: Integers) -> tuple[int, int, int, int]:
+             cell: Codes) -> tuple[int, int, int, int]:
     """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
     a, b, x, y = 0, 0, 0, 0
     for c in range(crossings.columns.shape[1]):

@@ -275,7 +275,7 @@ def read(objective: Objective, row: Row, value: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def beside(crossings: Crossings, t: int, row: Row, own: int, cell: Integers) -> tuple[int, int, int]:
+def beside(crossings: Crossings, t: int, row: Row, own: int, cell: Codes) -> tuple[int, int, int]:
     """Return the place of a row's cell if column ``own`` were in cell 0; and the stride and the map of this column."""
     columns, maps, strides = crossings.columns, crossings.maps, crossings.strides
     base, stride, k = crossings.offset[t], 0, 0
