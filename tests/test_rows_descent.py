@@ -514,6 +514,44 @@ def test_exchanges_are_those_of_a_twin_that_computes_the_objective_anew(kinds, m
     assert (total > 5) == (kinds != ("frequencies",))
 
 
+def test_exchanges_of_three_tied_columns_leave_their_table_as_it_is():
+    """Tables of three columns with all, two and one of the exchanged ones: residuals stay those of the rows."""
+    rng, sizes, made = np.random.default_rng(0), [3, 4, 2, 5], []
+    for columns in ((0, 1, 2), (0, 1), (0, 1, 3), (2, 3)):
+        made.append((columns, rng.dirichlet(np.ones(np.prod([sizes[j] for j in columns])))))
+    asked = RowObjective(sizes)
+    maps = [asked.map(j, np.arange(size)) for j, size in enumerate(sizes)]
+    for columns, target in made:
+        asked.table([maps[j] for j in columns], target.reshape([sizes[j] for j in columns]), 1.0)
+    asked.together([0, 1, 2])
+    compiled = asked.compiled()
+    rows = some_rows(rng, sizes, 200)
+    whole = np.sort(rows[:, :3] @ [1, 10, 100])
+    residuals, before = compiled.residuals(rows), compiled.value(compiled.residuals(rows), 200)
+    assert compiled.exchange(rows, residuals, np.arange(200), np.arange(4), rng) > 20
+    np.testing.assert_allclose(residuals.tables, compiled.residuals(rows).tables, atol=1e-9)
+    np.testing.assert_array_equal(np.sort(rows[:, :3] @ [1, 10, 100]), whole)
+    assert compiled.value(residuals, 200) < before
+
+
+def test_places_and_orders_are_those_of_numpy():
+    rng, sizes = np.random.default_rng(1), [6, 3, 5]
+    asked = RowObjective(sizes)
+    cells = [rng.integers(4, size=size) for size in sizes]
+    maps = [asked.map(j, own) for j, own in enumerate(cells)]
+    for columns in ((2, 0), (0, 1, 2)):
+        shape = [int(cells[j].max()) + 1 for j in columns]
+        asked.table([maps[j] for j in columns], np.full(shape, 1.0 / np.prod(shape)), 1.0)
+    compiled, rows = asked.compiled(), some_rows(rng, sizes, 50)
+    for t, columns in enumerate(((2, 0), (0, 1, 2))):
+        own = [cells[j][rows[:, j]] for j in columns]
+        whole = np.ravel_multi_index(own, [int(cells[j].max()) + 1 for j in columns])
+        np.testing.assert_array_equal(compiled._places(t, rows), [whole, *own])
+        order, counts = kernels.counted_order(whole.astype(np.int64), int(whole.max()) + 2)
+        np.testing.assert_array_equal(order, np.argsort(whole, kind="stable"))
+        np.testing.assert_array_equal(counts, np.bincount(whole, minlength=int(whole.max()) + 2))
+
+
 def test_exchanges_keep_the_sums_of_products_with_indicators():
     rng = np.random.default_rng(0)
     asked = RowObjective([4, 3], [rng.normal(size=(4, 2)), rng.normal(size=(3, 1))])

@@ -410,6 +410,28 @@ def test_columns_that_sparse_tables_tie_leave_empty_cells_together():
             np.testing.assert_allclose(part, again)
 
 
+def test_offers_are_made_by_the_places_that_rows_have_now(monkeypatch):
+    size, m, rng, offered = 5, 100, np.random.default_rng(0), []
+    made = RowObjective([size] * 3)
+    maps = [made.map(j, np.arange(size)) for j in range(3)]
+    for pair in ((0, 1), (1, 2)):
+        made.table([maps[j] for j in pair], np.eye(size) / size, 1.0, sparse=True)
+    rows = (np.arange(m) % size)[:, None].repeat(3, axis=1).astype(np.int32)
+    rows[:15] = rng.integers(size, size=(15, 3))
+    objective, offers = made.compiled(), descent.CompiledObjective._offers
+
+    def seen(self, t, places, *given):
+        offered.append(t)
+        np.testing.assert_array_equal(places, self._places(t, rows))
+        return offers(self, t, places, *given)
+
+    monkeypatch.setattr(descent.CompiledObjective, "_offers", seen)
+    # No row takes over both entries, so that exchanges have something to do.
+    monkeypatch.setattr(descent, "sweep_together", lambda *given: 0)
+    assert objective.leave_empty(rows, objective.residuals(rows), np.arange(3), rng) > 2
+    assert len(offered) > 4
+
+
 def test_a_margin_is_weighed_by_what_both_are_worth():
     """Averages of the errors over many draws: never far above the better of both, and below both if they are alike."""
     rng, truth = np.random.default_rng(3), np.random.default_rng(4).dirichlet(np.full(60, 0.5))

@@ -10,30 +10,34 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech._arrays import Integers
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, Sets
+from trigmech._arrays import Codes, Integers
+from trigmech.reconstruction.column_kernels import put_back
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, ProductArrays, Residuals, Row, Sets
 from trigmech.reconstruction.row_kernels import read
 
 
-class CrossedTables(NamedTuple):
-    """The tables (t,) that some sets of columns change; ``place`` has the place of each table among them.
+class Crossed(NamedTuple):
+    """The tables that some sets of columns change; those of the set chosen[c] are start[c] <= s < start[c + 1].
 
-    ``sets`` (t, widest) has the set of each column of a table; -1 means no column. The weight and the residual of each
-    cell stand side by side in ``held`` (cells, 2), where each table has its ``start``: the two are read together.
+    Place s belongs to table ``of[s]``, whose cells begin at ``begin[s]``. Their place there is the sum of ``strides``
+    times the codes of a row at ``at`` (s, 4): the first two are exchanged, the others stay; a stride of 0 means no
+    column. Tables of which all columns are exchanged, in any of the
+    four, do not change; they begin at ``last[c]``. A row's codes are its cells in the maps ``maps`` (k,) of
+    ``columns``; those of column j begin at code_of[j]. Each cell has its place ``cells`` among all. Its weight and its
+    residual stand side by side in ``held`` (cells, 2), as they are read together.
     """
 
-    tables: Integers
-    place: Integers
-    sets: Integers
     start: Integers
-    held: Floats
-
-
-class Places(NamedTuple):
-    """A row's cell in each of these tables (t,), and the part of it that each column makes (t, widest)."""
-
+    last: Integers
+    of: Integers
+    begin: Integers
+    at: Integers
+    strides: Integers
+    maps: Integers
+    columns: Integers
+    code_of: Integers
     cells: Integers
-    parts: Integers
+    held: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -45,26 +49,29 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
     each row c other rows, one after the other. The columns' own frequencies stay as they are. That tables must gain
     spares most looks at products, of which there are many.
     """
-    table, product, weights = residuals.tables, residuals.products, objective.products.weights
-    member_of, product_of, rule_of, of_set = sets.members, sets.products, sets.rules, sets.of
-    forbidden, offset, rules, offset_of = (objective.forbidden, objective.rules.offset, objective.rules,
-                                           objective.tables.offset)
-    features, cell = objective.features, objective.cell
     shape = rows.shape[1], objective.feature.shape[0]
-    value, other = np.zeros(shape), np.zeros(shape)
-    crossed = _crossed_of(objective, table, chosen, sets)
-    mine, theirs = _places_of(crossed), _places_of(crossed)
+    value, other, cell = np.zeros(shape), np.zeros(shape), objective.cell
+    gained = np.empty(len(residuals.products))
+    crossed = _crossed_of(objective, residuals.tables, chosen, sets)
+    # Calls with few arrays cost less than those with all of them.
+    maps, columns, start, last = crossed.maps, crossed.columns, crossed.start, crossed.last
+    begin, at, strides, held = crossed.begin, crossed.at, crossed.strides, crossed.held
+    mine, theirs = np.zeros(len(maps), dtype=np.int64), np.zeros(len(maps), dtype=np.int64)
+    of, member_start = sets.members.of, sets.members.start
     moves = 0
     for place in range(len(order)):
         one, known = rows[order[place]], False
-        _find_places(objective, crossed, one, mine)
+        _find_codes(cell, maps, columns, one, mine)
         for candidate in range(others.shape[1]):
-            two, both = rows[others[place, candidate]], False
-            _find_places(objective, crossed, two, theirs)
-            for own in chosen:
-                if _alike(one, two, own, sets):
+            two, both, seen = rows[others[place, candidate]], False, False
+            for c in range(len(chosen)):
+                own = chosen[c]
+                if _alike(one, two, of, member_start[own], member_start[own + 1]):
                     continue
-                change = _change_of_places(crossed, mine, theirs, own, sets)
+                if not seen:
+                    _find_codes(cell, maps, columns, two, theirs)
+                    seen = True
+                change = _change(begin, at, strides, held, start[c], last[c], mine, theirs)
                 if change > 0.0:
                     continue
                 # Few pairs come so far.
@@ -73,126 +80,167 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 if not both:
                     read(objective, two, other)
                 known = both = True
-                for s in range(product_of.start[own], product_of.start[own + 1]):
-                    r = product_of.of[s]
-                    u = _gained(objective, r, one, two, own, of_set, value, other)
-                    change += weights[r] * u * (2.0 * product[r] + u)
-                if not change < -1e-9:
-                    continue
-                broken = False
-                for s in range(rule_of.start[own], rule_of.start[own + 1]):
-                    t = rule_of.of[s]
-                    a, b, x, y = _crossed(rules, t, one, two, own, of_set, cell)
-                    broken |= forbidden[offset[t] + a + y] or forbidden[offset[t] + b + x]
-                if broken:
-                    continue
-                moves += 1
-                _exchanged_of_places(crossed, mine, theirs, own, sets)
-                for s in range(product_of.start[own], product_of.start[own + 1]):
-                    r = product_of.of[s]
-                    product[r] += _gained(objective, r, one, two, own, of_set, value, other)
-                for s in range(member_of.start[own], member_of.start[own + 1]):
-                    j = member_of.of[s]
-                    one[j], two[j] = two[j], one[j]
-                    for a in range(features[j]):
-                        value[j, a], other[j, a] = other[j, a], value[j, a]
-    for s in range(len(crossed.tables)):
-        first, start = offset_of[crossed.tables[s]], crossed.start[s]
-        for i in range(crossed.start[s + 1] - start):
-            table[first + i] = crossed.held[start + i, 1]
+                if _wanted(objective, residuals.products, sets, own, one, two, value, other, change, gained):
+                    moves += 1
+                    _move(crossed, c, mine, theirs)
+                    _exchange(objective.features, residuals.products, sets, own, one, two, value, other, gained)
+                    for s in range(member_start[own], member_start[own + 1]):
+                        for k in range(crossed.code_of[of[s]], crossed.code_of[of[s] + 1]):
+                            mine[k], theirs[k] = theirs[k], mine[k]
+    put_back(crossed.cells, crossed.held[:, 1], residuals.tables)
     return moves
 
 
 @njit(cache=True, nogil=True)
-def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Sets) -> CrossedTables:
-    offset, held = objective.tables.offset, np.zeros(len(objective.tables.columns), dtype=np.bool_)
+def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Sets) -> Crossed:
+    tables, of_set, of_tables = objective.tables, sets.of, sets.tables
+    count, widest = len(tables.columns), tables.columns.shape[1]
+    begins, code, total, asked = np.full(count, -1), np.full(len(objective.cells), -1), 0, 0
     for own in chosen:
-        for s in range(sets.tables.start[own], sets.tables.start[own + 1]):
-            held[sets.tables.of[s]] = True
-    tables, place = np.flatnonzero(held), np.cumsum(held) - 1
-    of = np.full((len(tables), objective.tables.columns.shape[1]), -1)
-    for s in range(len(tables)):
-        for c in range(of.shape[1]):
-            h = objective.tables.columns[tables[s], c]
-            if h >= 0:
-                of[s, c] = sets.of[h]
-    start = np.zeros(len(tables) + 1, dtype=np.int64)
-    start[1:] = np.cumsum(offset[tables + 1] - offset[tables])
-    both = np.empty((start[-1], 2))
-    for s in range(len(tables)):
-        for i in range(start[s + 1] - start[s]):
-            both[start[s] + i, 0] = objective.table_weights[offset[tables[s]] + i]
-            both[start[s] + i, 1] = table[offset[tables[s]] + i]
-    return CrossedTables(tables, place, of, start, both)
+        for i in range(of_tables.start[own], of_tables.start[own + 1]):
+            t = of_tables.of[i]
+            if begins[t] < 0:
+                begins[t] = total
+                total += tables.offset[t + 1] - tables.offset[t]
+            asked += 1
+            for c in range(widest):
+                if tables.columns[t, c] >= 0:
+                    code[tables.maps[t, c]] = 0
+    maps = np.flatnonzero(code == 0)
+    code[maps] = np.arange(len(maps))
+    columns, d = np.zeros(len(maps), dtype=np.int64), len(of_set)
+    code_of = np.searchsorted(maps, objective.map_of)
+    for j in range(d):
+        columns[code_of[j] : code_of[j + 1]] = j
+    cells = np.zeros(total, dtype=np.int64)
+    for t in range(count):
+        if begins[t] >= 0:
+            for i in range(tables.offset[t + 1] - tables.offset[t]):
+                cells[begins[t] + i] = tables.offset[t] + i
+    start, last = np.zeros(len(chosen) + 1, dtype=np.int64), np.zeros(len(chosen), dtype=np.int64)
+    of, begin = np.zeros(asked, dtype=np.int64), np.zeros(asked, dtype=np.int64)
+    at, strides, s = np.zeros((asked, 4), dtype=np.int64), np.zeros((asked, 4), dtype=np.int64), 0
+    for o in range(len(chosen)):
+        own = chosen[o]
+        for whole in range(2):
+            for i in range(of_tables.start[own], of_tables.start[own + 1]):
+                t, inside, outside = of_tables.of[i], 0, 2
+                for c in range(widest):
+                    outside += tables.columns[t, c] >= 0 and of_set[tables.columns[t, c]] != own
+                if (outside == 2) != (whole == 1):
+                    continue
+                of[s], begin[s], outside = t, begins[t], 2
+                for c in range(widest):
+                    h = tables.columns[t, c]
+                    if h >= 0:
+                        place = inside if of_set[h] == own else outside
+                        at[s, place], strides[s, place] = code[tables.maps[t, c]], tables.strides[t, c]
+                        inside, outside = inside + (of_set[h] == own), outside + (of_set[h] != own)
+                s += 1
+            if whole == 0:
+                last[o] = s
+        start[o + 1] = s
+    held = np.empty((total, 2))
+    for i in range(total):
+        held[i, 0], held[i, 1] = objective.table_weights[cells[i]], table[cells[i]]
+    return Crossed(start, last, of, begin, at, strides, maps, columns, code_of, cells, held)
 
 
 @njit(cache=True, nogil=True)
-def _places_of(crossed: CrossedTables) -> Places:
-    return Places(np.zeros(len(crossed.tables), dtype=np.int64), np.zeros(crossed.sets.shape, dtype=np.int64))
+def _wanted(objective: Objective, product: Floats, sets: Sets, own: int, one: Row, two: Row, value: Floats,
+            other: Floats, change: float, gained: Floats) -> bool:
+    """Return whether an exchange that changes tables' part of the objective lowers the whole, and keeps the rules.
+
+    What each product of the set gains is written to ``gained``.
+    """
+    held, rules, forbidden = sets.products, objective.rules, objective.forbidden
+    for s in range(held.start[own], held.start[own + 1]):
+        r = held.of[s]
+        u = _gained(objective.products, objective.features, r, one, two, own, sets.of, value, other)
+        gained[s - held.start[own]] = u
+        change += objective.products.weights[r] * u * (2.0 * product[r] + u)
+    if not change < -1e-9:
+        return False
+    broken = False
+    for s in range(sets.rules.start[own], sets.rules.start[own + 1]):
+        t = sets.rules.of[s]
+        a, b, x, y = _crossed(rules, t, one, two, own, sets.of, objective.cell)
+        broken |= forbidden[rules.offset[t] + a + y] or forbidden[rules.offset[t] + b + x]
+    return not broken
 
 
 @njit(cache=True, nogil=True)
-def _find_places(objective: Objective, crossed: CrossedTables, row: Row, places: Places) -> None:
-    """Write the cells of a row."""
-    tables, cell = objective.tables, objective.cell
-    for s in range(len(crossed.tables)):
-        t = crossed.tables[s]
-        total = crossed.start[s]
-        for c in range(crossed.sets.shape[1]):
-            h = tables.columns[t, c]
-            if h >= 0:
-                part = tables.strides[t, c] * cell[tables.maps[t, c], row[h]]
-                places.parts[s, c] = part
-                total += part
-        places.cells[s] = total
+def _exchange(features: Integers, product: Floats, sets: Sets, own: int, one: Row, two: Row, value: Floats,
+              other: Floats, gained: Floats) -> None:
+    """Exchange the entries of a set and their features, and keep the products up to date."""
+    held, members = sets.products, sets.members
+    for s in range(held.start[own], held.start[own + 1]):
+        product[held.of[s]] += gained[s - held.start[own]]
+    for s in range(members.start[own], members.start[own + 1]):
+        j = members.of[s]
+        one[j], two[j] = two[j], one[j]
+        for a in range(features[j]):
+            value[j, a], other[j, a] = other[j, a], value[j, a]
 
 
 @njit(cache=True, nogil=True)
-def _change_of_places(crossed: CrossedTables, one: Places, two: Places, own: int, sets: Sets) -> float:
+def _find_codes(cell: Codes, maps: Integers, columns: Integers, row: Row, codes: Integers) -> None:
+    """Write the codes of a row."""
+    for k in range(len(codes)):
+        codes[k] = cell[np.uint64(maps[k]), np.uint32(row[np.uint64(columns[k])])]
+
+
+@njit(cache=True, nogil=True)
+def _change(begin: Integers, at: Integers, strides: Integers, held: Floats, first: int, last: int, one: Integers,
+            two: Integers) -> float:
     """Return by how much the tables' part of the objective grows if two rows exchange the entries of a set."""
-    held, change = crossed.held, 0.0
-    for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
-        s = crossed.place[sets.tables.of[i]]
-        moved = 0
-        for c in range(crossed.sets.shape[1]):
-            if crossed.sets[s, c] == own:
-                moved += two.parts[s, c] - one.parts[s, c]
-        ax, by = one.cells[s], two.cells[s]
-        ay, bx = ax + moved, by - moved
-        if ay != by and moved != 0:
+    change = 0.0
+    for s in range(np.uint64(first), np.uint64(last)):
+        a, b, x, y = _places(begin, at, strides, s, one, two)
+        if a != b and x != y:
+            ay, ax, bx, by = np.uint64(a + y), np.uint64(a + x), np.uint64(b + x), np.uint64(b + y)
             change += (held[ay, 0] * (1.0 + 2.0 * held[ay, 1]) + held[ax, 0] * (1.0 - 2.0 * held[ax, 1])
                        + held[bx, 0] * (1.0 + 2.0 * held[bx, 1]) + held[by, 0] * (1.0 - 2.0 * held[by, 1]))
     return change
 
 
 @njit(cache=True, nogil=True)
-def _exchanged_of_places(crossed: CrossedTables, one: Places, two: Places, own: int, sets: Sets) -> None:
-    """Keep tables and the rows' cells up to date when two rows exchange the entries of a set."""
-    for i in range(sets.tables.start[own], sets.tables.start[own + 1]):
-        s = crossed.place[sets.tables.of[i]]
-        crossed.held[one.cells[s], 1] -= 1.0
-        crossed.held[two.cells[s], 1] -= 1.0
-        for c in range(crossed.sets.shape[1]):
-            if crossed.sets[s, c] == own:
-                moved = two.parts[s, c] - one.parts[s, c]
-                one.cells[s] += moved
-                two.cells[s] -= moved
-                one.parts[s, c], two.parts[s, c] = two.parts[s, c], one.parts[s, c]
-        crossed.held[one.cells[s], 1] += 1.0
-        crossed.held[two.cells[s], 1] += 1.0
+def _places(begin: Integers, at: Integers, strides: Integers, s: int, one: Integers,
+            two: Integers) -> tuple[int, int, int, int]:
+    """Return where the codes of two rows are in a table, a + x and b + y; x and y are what they would exchange."""
+    i, j, k, h = np.uint64(at[s, 0]), np.uint64(at[s, 1]), np.uint64(at[s, 2]), np.uint64(at[s, 3])
+    p, q, u, v = strides[s, 0], strides[s, 1], strides[s, 2], strides[s, 3]
+    return (begin[s] + u * one[k] + v * one[h], begin[s] + u * two[k] + v * two[h], p * one[i] + q * one[j],
+            p * two[i] + q * two[j])
 
 
 @njit(cache=True, nogil=True)
-def _alike(one: Row, two: Row, own: int, sets: Sets) -> bool:
+def _move(crossed: Crossed, c: int, one: Integers, two: Integers) -> None:
+    """Keep tables up to date when two rows exchange the entries of set chosen[c].
+
+    A table of which all columns are exchanged is left and entered again, which may change the last bit.
+    """
+    held = crossed.held
+    for s in range(crossed.start[c], crossed.start[c + 1]):
+        a, b, x, y = _places(crossed.begin, crossed.at, crossed.strides, s, one, two)
+        whole = s >= crossed.last[c]
+        held[a + x, 1] -= 1.0
+        held[b + y, 1] -= 1.0
+        held[b + y if whole else a + y, 1] += 1.0
+        held[a + x if whole else b + x, 1] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _alike(one: Row, two: Row, members: Integers, first: int, last: int) -> bool:
     alike = True
-    for s in range(sets.members.start[own], sets.members.start[own + 1]):
-        alike &= one[sets.members.of[s]] == two[sets.members.of[s]]
+    for s in range(first, last):
+        alike &= one[members[s]] == two[members[s]]
     return alike
 
 
 @njit(cache=True, nogil=True)
 def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
-             cell: Integers) -> tuple[int, int, int, int]:
+             cell: Codes) -> tuple[int, int, int, int]:
     """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
     a, b, x, y = 0, 0, 0, 0
     for c in range(crossings.columns.shape[1]):
@@ -210,10 +258,9 @@ def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set:
 
 
 @njit(cache=True, nogil=True)
-def _gained(objective: Objective, r: int, one: Row, two: Row, own: int, of_set: Integers, value: Floats,
-            other: Floats) -> float:
+def _gained(products: ProductArrays, features: Integers, r: int, one: Row, two: Row, own: int, of_set: Integers,
+            value: Floats, other: Floats) -> float:
     """Return by how much a product's sum over two rows grows if they exchange entries."""
-    products, features = objective.products, objective.features
     a, b, x, y = 1.0, 1.0, 1.0, 1.0
     for o in range(products.start[r], products.start[r + 1]):
         j, k = products.columns[o], products.factors[o]

@@ -127,7 +127,8 @@ class _Mixer:
         # In rows. Wider densities would be pulled by the number of ways to be independent, by about their variance.
         width = APART * len(chosen) * self._deviations
         self._exchanges.mix(state, differences, 0.5 / np.minimum(width**2, width), rng)
-        rows = state[:, : self._rows.shape[1]].astype(np.int32)
+        # Read column by column.
+        rows = state[:, : self._rows.shape[1]].astype(np.int32, order="F")
         if self._copula is not None:
             self._copula.arrange_within(rows, self._cells, rng, rounds=2, every=False)
         for ridge in self._ridges:
@@ -184,7 +185,8 @@ class _Asked:
         self.possible, self.deviations, self.free = [np.ones(0, dtype=np.bool_)], list[float](), list[float]()
         # How much columns tell of each other (d, d), by their tables; it is -inf without one.
         self.told = np.full((self.objective.d, self.objective.d), -np.inf)
-        self._rows, self._weights, self._maps = rows, weights, dict[tuple[int, int], int]()
+        self._rows, self._weights, self._maps = np.asfortranarray(rows), weights, dict[tuple[int, int], int]()
+        self._codes = dict[tuple[int, int], Integers]()
         self._of = release.n * part
         clear = [each for each in release.tables if each.deviation <= self._noise(each.query.size)]
         for each in (*release.tables, *release.triples):
@@ -211,10 +213,12 @@ class _Asked:
         for j, cells in zip(columns, maps, strict=True):
             if (j, id(cells)) not in self._maps:
                 self._maps[j, id(cells)] = self.objective.map(j, cells)
+                self._codes[j, id(cells)] = cells[self._rows[:, j]]
         shape = tuple(int(cells.max()) + 1 for cells in maps)
         deviation = min(deviation, self._noise(math.prod(shape)))
-        place = np.ravel_multi_index(tuple(cells[self._rows[:, j]] for j, cells in zip(columns, maps, strict=True)),
-                                     shape)
+        place = np.zeros(len(self._rows), dtype=np.int64)
+        for j, cells, side in zip(columns, maps, shape, strict=True):
+            place = place * side + self._codes[j, id(cells)]
         table = np.bincount(place, self._weights, math.prod(shape)).astype(np.float64).reshape(shape)
         self.deviations.append(max(deviation, LEAST / len(self._rows)))
         self.objective.table([self._maps[j, id(cells)] for j, cells in zip(columns, maps, strict=True)], table, 1.0)

@@ -75,7 +75,11 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
     of so many ``groups``, or in any if that is below 0. What is exchanged does not decide who meets, so that offers are
     as likely there as back. A pair gets an offer with a probability of ``part``.
     """
-    members, moved, moves = offered.members, offered.moved, 0
+    members, moved, moves, first_of, last_of = (offered.members.of, offered.moved, 0, offered.members.start[own],
+                                                offered.members.start[own + 1])
+    # A call with few arrays costs less than one with all of them.
+    at, stride, offset, of = offered.at, offered.stride, offered.offset, offered.of
+    start, end = offered.start[own], offered.start[own + 1]
     waiting = np.full(groups, -1)
     for first in range(step):
         for place in range(first, len(state), step):
@@ -88,17 +92,17 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
             if part < 1.0 and rng.random() >= part:
                 continue
             one, two, alike = state[place], state[other], True
-            for s in range(members.start[own], members.start[own + 1]):
-                alike &= one[members.of[s]] == two[members.of[s]]
+            for s in range(first_of, last_of):
+                alike &= one[members[s]] == two[members[s]]
             if alike:
                 continue
-            change = _change(differences, weights, offered, own, one, two)
+            change = _change(differences, weights, at, stride, offset, of, start, end, one, two)
             if change == np.inf or (change > 0.0 and rng.random() >= np.exp(-change)):
                 continue
             moves += 1
-            for s in range(offered.start[own], offered.start[own + 1]):
-                a, b, x, y = _crossed(offered, s, one, two)
-                o = offered.offset[s]
+            for s in range(start, end):
+                a, b, x, y = _crossed(at, stride, s, one, two)
+                o = offset[s]
                 differences[o + a + x] -= 1.0
                 differences[o + b + y] -= 1.0
                 differences[o + a + y] += 1.0
@@ -110,26 +114,27 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
 
 
 @njit(cache=True, nogil=True)
-def _change(differences: Floats, weights: Floats, offered: Offered, own: int, one: NDArray[np.integer],
-            two: NDArray[np.integer]) -> float:
+def _change(differences: Floats, weights: Floats, at: Integers, stride: Integers, offset: Integers, of: Integers,
+            start: int, end: int, one: NDArray[np.integer], two: NDArray[np.integer]) -> float:
     """Return by how much the sum of weight difference^2 grows if two rows exchange the entries of a set."""
     change = 0.0
-    for s in range(offered.start[own], offered.start[own + 1]):
-        a, b, x, y = _crossed(offered, s, one, two)
+    for s in range(np.uint64(start), np.uint64(end)):
+        a, b, x, y = _crossed(at, stride, s, one, two)
         if a != b and x != y:
-            o = offered.offset[s]
-            more = differences[o + a + y] + differences[o + b + x]
+            o = offset[s]
+            more = differences[np.uint64(o + a + y)] + differences[np.uint64(o + b + x)]
             if more == np.inf:
                 return np.inf
-            change += weights[offered.of[s]] * (4.0 + 2.0 * (more - differences[o + a + x] - differences[o + b + y]))
+            change += weights[of[s]] * (4.0 + 2.0 * (more - differences[np.uint64(o + a + x)]
+                                                     - differences[np.uint64(o + b + y)]))
     return change
 
 
 @njit(cache=True, nogil=True)
-def _crossed(offered: Offered, s: int, one: NDArray[np.integer], two: NDArray[np.integer]) -> tuple[int, int, int, int]:
+def _crossed(at: Integers, stride: Integers, s: int, one: NDArray[np.integer],
+             two: NDArray[np.integer]) -> tuple[int, int, int, int]:
     """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
-    at, stride = offered.at, offered.stride
-    i, j, k, h = at[s, 0], at[s, 1], at[s, 2], at[s, 3]
+    i, j, k, h = np.uint64(at[s, 0]), np.uint64(at[s, 1]), np.uint64(at[s, 2]), np.uint64(at[s, 3])
     p, q, u, v = stride[s, 0], stride[s, 1], stride[s, 2], stride[s, 3]
     return (u * np.int64(one[k]) + v * np.int64(one[h]), u * np.int64(two[k]) + v * np.int64(two[h]),
             p * np.int64(one[i]) + q * np.int64(one[j]), p * np.int64(two[i]) + q * np.int64(two[j]))

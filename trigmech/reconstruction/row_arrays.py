@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._arrays import Integers
+from trigmech._arrays import Codes, Integers
 
 Floats = NDArray[np.float64]
 Row = NDArray[np.int32]
@@ -71,7 +71,7 @@ class Objective(NamedTuple):
 
     first: Integers
     frequency_weights: Floats
-    cell: Integers
+    cell: Codes
     cells: Integers
     map_of: Integers
     feature: Floats

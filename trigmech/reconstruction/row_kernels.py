@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech._arrays import Integers
+from trigmech._arrays import Codes, Integers
 from trigmech.reconstruction.column_kernels import (
     add_cells,
     add_gain,
@@ -80,9 +80,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
     costs, slopes = np.zeros(BLOCK), np.zeros((2, BLOCK))
     maps = map_of[j + 1] - k_first
     gain, left, tried = np.zeros((maps, cells.max())), np.zeros(maps), np.zeros(size)
-    # Smaller numbers, more of which stay in the cache.
-    small = cell.astype(np.int32)
-    own_cell = small[k_first : k_first + maps, :size]
+    own_cell = cell[k_first : k_first + maps, :size]
     many = cells[k_first : k_first + maps]
     firm = 2.0 * objective.frequency_weights[j]
     indicators = False
@@ -93,7 +91,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
         n = place % BLOCK
         if n == 0:
             block = rows[:, place : place + BLOCK]
-            find_places(tables, small, block, places)
+            find_places(tables, cell, block, places)
             find_factors(objective, block, j, factors)
             known = least_cost > -np.inf and not indicators
             if known:
@@ -212,6 +210,31 @@ def add_counts(objective: Objective, rows: NDArray[np.int32], counts: Floats) ->
 
 
 @njit(cache=True, nogil=True)
+def write_places(tables: Crossings, cell: Codes, t: int, rows: NDArray[np.int32], places: Integers) -> None:
+    """Write the cell (1 + c, m) of each row in table t, and in each of its c columns, which come first in the table."""
+    for i in range(len(rows)):
+        total = 0
+        for c in range(len(places) - 1):
+            own = cell[tables.maps[t, c], rows[i, tables.columns[t, c]]]
+            places[1 + c, i] = own
+            total += tables.strides[t, c] * own
+        places[0, i] = total
+
+
+@njit(cache=True, nogil=True)
+def counted_order(held: Integers, cells: int) -> tuple[Integers, Integers]:
+    """Return the rows (m,) by their cells ``held``, those of a cell in their order; and the number of rows of each."""
+    counts, order = np.zeros(cells, dtype=np.int64), np.empty(len(held), dtype=np.int64)
+    for own in held:
+        counts[own] += 1
+    ends = np.cumsum(counts) - counts
+    for i in range(len(held)):
+        order[ends[held[i]]] = i
+        ends[held[i]] += 1
+    return order, counts
+
+
+@njit(cache=True, nogil=True)
 def add_products(objective: Objective, rows: NDArray[np.int32], sums: Floats) -> None:
     """Add the sum of each product over the rows to ``sums``."""
     first, feature, features, products = objective.first, objective.feature, objective.features, objective.products
@@ -252,7 +275,7 @@ def read(objective: Objective, row: Row, value: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def beside(crossings: Crossings, t: int, row: Row, own: int, cell: Integers) -> tuple[int, int, int]:
+def beside(crossings: Crossings, t: int, row: Row, own: int, cell: Codes) -> tuple[int, int, int]:
     """Return the place of a row's cell if column ``own`` were in cell 0; and the stride and the map of this column."""
     columns, maps, strides = crossings.columns, crossings.maps, crossings.strides
     base, stride, k = crossings.offset[t], 0, 0

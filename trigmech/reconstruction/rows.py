@@ -29,7 +29,7 @@ from trigmech._arrays import Array, Codes, Integers
 from trigmech.distribution import systematic
 from trigmech.reconstruction.exchange_kernels import exchange
 from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
-from trigmech.reconstruction.row_kernels import add_counts, add_products, sweep
+from trigmech.reconstruction.row_kernels import add_counts, add_products, counted_order, sweep, write_places
 from trigmech.reconstruction.together_kernels import sweep_together
 
 # The columns that move at once, and the tables, products and rules that have any of them.
@@ -143,7 +143,7 @@ class CompiledObjective:
         order = sorted(range(len(asked._maps)), key=lambda k: asked._maps[k][0])
         place = {k: i for i, k in enumerate(order)}
         owners, maps = np.array([asked._maps[k][0] for k in order], dtype=np.int64), [asked._maps[k][1] for k in order]
-        cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int64)
+        cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int32)
         for i, cells in enumerate(maps):
             cell[i, : len(cells)] = cells
         tables, rules = (crossings([each[1].shape for each in held], [[place[k] for k in each[0]] for each in held],
@@ -258,16 +258,16 @@ class CompiledObjective:
             if not len(stuck):
                 continue
             others = self._offers(t, places, residuals, stuck, -1, rng)
-            moves += sweep_together(self._arrays, residuals, rows, stuck, others, np.full(others.shape, -1), movable,
-                                    members, *held)
-            places = self._places(t, rows)
+            moved = sweep_together(self._arrays, residuals, rows, stuck, others, np.full(others.shape, -1), movable,
+                                   members, *held)
+            places, moves = self._places(t, rows) if moved else places, moves + moved
             for axis, j in enumerate(members.tolist()):
                 for sets in (self._sets, self._wider.get((t, j))):
                     stuck = self._stuck(t, places, rng)
                     if len(stuck) and sets is not None:
                         others = self._offers(t, places, residuals, stuck, axis, rng)
-                        moves += self.exchange(rows, residuals, stuck, columns, rng, others, [j], sets)
-                        places = self._places(t, rows)
+                        moved = self.exchange(rows, residuals, stuck, columns, rng, others, [j], sets)
+                        places, moves = self._places(t, rows) if moved else places, moves + moved
         return moves
 
     def clear_empty(self, fitted: FittedRows, rng: np.random.Generator) -> FittedRows:
@@ -289,11 +289,9 @@ class CompiledObjective:
 
     def _places(self, t: int, rows: Codes) -> Integers:
         """Return the cell (1 + c, m) of each row in table t, and in each of its c columns."""
-        crossings = self._arrays.tables
-        held = np.flatnonzero(crossings.columns[t] >= 0)
-        own = [self._arrays.cell[k][rows[:, j]] for k, j in zip(crossings.maps[t, held], crossings.columns[t, held],
-                                                                strict=True)]
-        return np.array([crossings.strides[t, held] @ np.array(own), *own])
+        places = np.empty((1 + np.count_nonzero(self._arrays.tables.columns[t] >= 0), len(rows)), dtype=np.int64)
+        write_places(self._arrays.tables, self._arrays.cell, t, rows, places)
+        return places
 
     def _stuck(self, t: int, places: Integers, rng: np.random.Generator) -> Integers:
         """Return the rows in cells of table t with target 0, in random order; no row if these are many."""
@@ -381,9 +379,7 @@ def _wanted(wants: Array, groups: Integers, held: Integers, rng: np.random.Gener
     ``wants`` (g, c) are how much each cell is wanted by each group, and ``held`` (m,) the cell of each row. If no row
     is in any cell that a group wants, its rows are drawn from all.
     """
-    # Numbers of 16 bits are sorted by their digits.
-    short = held.astype(np.uint16) if wants.shape[1] <= 2**16 else held
-    order, counts = np.argsort(short, kind="stable"), np.bincount(held, minlength=wants.shape[1])
+    order, counts = counted_order(held, wants.shape[1])
     ends = np.cumsum(np.where(counts > 0, wants, 0.0))
     last = ends[(groups + 1) * wants.shape[1] - 1]
     first = np.where(groups > 0, ends[groups * wants.shape[1] - 1], 0.0)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech._arrays import Integers
+from trigmech._arrays import Codes, Integers
 from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row
 from trigmech.reconstruction.row_kernels import beside
 
@@ -112,7 +112,7 @@ def _taken_over(objective: Objective, row: Row, other: Row, seed: int, offered: 
 
 
 @njit(cache=True, nogil=True)
-def _cell(crossings: Crossings, t: int, row: Row, cell: Integers) -> int:
+def _cell(crossings: Crossings, t: int, row: Row, cell: Codes) -> int:
     return beside(crossings, t, row, -1, cell)[0]
 
 
