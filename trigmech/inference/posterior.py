@@ -316,15 +316,28 @@ class Posterior:
         places = self._of_places(influence)
         return np.asarray(seen.T @ seen + rough.T @ rough + places.T @ places)
 
+    @cached_property
+    def _single_functions(self) -> tuple[Array, Array, NDArray[np.int64]]:
+        """The smooth functions (m, q) of single columns, their pseudoinverse (q, m), and the column (q,) of each."""
+        own = [values[self.codes[:, j]] for j, values in enumerate(self.smooth.features)]
+        functions = np.column_stack(own)
+        functions = functions - functions.mean(axis=0)
+        columns = np.repeat(np.arange(len(own)), [values.shape[1] for values in own])
+        return functions, np.linalg.pinv(functions, rcond=1e-6), columns
+
     def _of_places(self, influence: Array) -> Array:
         """Return what possible shared values of measured intervals contribute to statistics (w, q): its squares add up.
 
-        No measured number tells where they lie. Functions of other columns differ along an interval by chance alone, as
-        they do in rows drawn at random; this part is taken off.
+        No measured number tells where they lie. A row that moves keeps the values of its other columns, so functions of
+        these are taken off. The rest of an influence differs along an interval by chance, too, as it does in rows drawn
+        at random; this part is taken off as well.
         """
-        psi = influence - influence.mean(axis=0)
-        parts = [np.zeros((0, psi.shape[1]))]
+        centred = influence - influence.mean(axis=0)
+        parts = [np.zeros((0, centred.shape[1]))]
         for each in self.unresolved:
+            functions, inverse, columns = self._single_functions
+            others = columns != each.column
+            psi = centred - functions[:, others] @ (inverse @ centred)[others]
             values, wide = each.waves(self.points)
             along = wide[:, None] * (values.T @ psi) / self.m
             chance = wide**2 @ (np.square(values).T @ np.square(psi)) / self.m**2

@@ -180,13 +180,15 @@ def _opened_signs(query: Signs, values: Array, deviation: float, rng: np.random.
         column = ReleasedColumn(partition, np.concatenate([held, np.full(c, rest / c)]), deviation)
         return Opened(None, lambda _: column)
 
+    usual = density_of_signs(values[k:], max(deviation, LEAST_DEVIATION * rest), rest, c)
+
     def finished(density: SmoothDensity | None) -> ReleasedColumn:
-        assert density is not None
+        density = density or usual
         made = density.mean() if rng is None else density.drawn(rng)
         edges, mass = _smooth_places(partition.edges, _proper(made, rest), LIGHT * min(deviation, LARGEST_PLACE))
         return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
-    return Opened(density_of_signs(values[k:], max(deviation, LEAST_DEVIATION * rest), rest, c), finished)
+    return Opened(usual, finished)
 
 
 def divided(partition: Partition) -> Partition:
