@@ -10,6 +10,7 @@ import pytest
 import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.inference import posterior
 from trigmech.inference.tails import MOST_ADDED, with_tails
 from trigmech.inference.unresolved import MOST_SHARE, Unresolved, excess, unresolved
 from trigmech.measurement.released import Release
@@ -169,6 +170,20 @@ def test_tests_count_where_the_atom_may_be():
     assert more[0, 0] > 1e-4
     # A row that moves keeps its value of the other column, though both depend on each other in the fit.
     assert more[1, 1] < 0.005 * more[0, 0]
+
+
+@pytest.mark.parametrize("most", [5, 1])
+def test_of_wide_tables_fewer_functions_say_what_rows_have_beside_their_place(most, monkeypatch):
+    """One function of each column, and without any an interval only gets wider."""
+    monkeypatch.setattr(posterior, "MOST_SINGLE", most)
+    weighted = with_an_atom().weighted()
+    held = weighted.posterior
+    _, psi = means(weighted.columns, weighted.weights)
+    functions, _, columns = held._single_functions
+    assert functions.shape == (held.m, most // 2 * 2)
+    assert columns.tolist() == [0, 0, 1, 1][: functions.shape[1]]
+    found = (held._of_places(psi) ** 2).sum(axis=0)
+    assert (found[1] < 0.02 * found[0]) == (most == 5)
 
 
 def test_labels_of_rows_by_chance_differ_along_no_interval():

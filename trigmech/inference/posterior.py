@@ -33,6 +33,8 @@ from trigmech.reconstruction.tables import cells_of_columns
 # The functions have mean square 1, so a product's mean is a correlation, and any correlation may be there.
 SMOOTH = 0.3
 RELATED = 3.0**-0.5
+# Functions of single columns that tell where rows differ beside their place in an interval: at most so many.
+MOST_SINGLE = 400
 # Rows that are looked at: so many at most, and so many numbers of smooth functions.
 MOST_ROWS, MOST_VALUES = 2**14, 2**24
 # The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
@@ -318,8 +320,13 @@ class Posterior:
 
     @cached_property
     def _single_functions(self) -> tuple[Array, Array, NDArray[np.int64]]:
-        """The smooth functions (m, q) of single columns, their pseudoinverse (q, m), and the column (q,) of each."""
-        own = [values[self.codes[:, j]] for j, values in enumerate(self.smooth.features)]
+        """The first smooth functions (m, q) of single columns, their pseudoinverse (q, m), and the column (q,) of each.
+
+        They are at most a third of the rows, because as many functions as rows would explain anything. Of a table too
+        wide for this there are no functions.
+        """
+        count = min(self.m // 3, MOST_SINGLE) // len(self.smooth.features)
+        own = [values[self.codes[:, j], :count] for j, values in enumerate(self.smooth.features)]
         functions = np.column_stack(own)
         functions = functions - functions.mean(axis=0)
         columns = np.repeat(np.arange(len(own)), [values.shape[1] for values in own])
