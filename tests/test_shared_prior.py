@@ -11,7 +11,7 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.mechanisms.rehearsal import rehearsed_release
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import PrefixSums
+from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.reconstruction import densities, shared_prior
 from trigmech.reconstruction.bases import EVEN, PLACES, bases
 from trigmech.reconstruction.columns import priors_of, released_column, released_columns
@@ -137,3 +137,22 @@ def test_releases_of_looks_alone_have_the_same_columns():
                 each.mass)) if len(one.partition.edges) else each.mass for each in (one, other)), atol=1e-12)
             if len(one.partition.edges):
                 assert one.mass.shape != lone.mass.shape or np.abs(one.mass - lone.mass).max() > 1e-6
+
+
+def test_whatever_the_noise_all_columns_are_distributions():
+    """One hostile column must not spoil the prior of the others, and nothing raises after the charge."""
+    rng = np.random.default_rng(5)
+    for _ in range(25):
+        count, special = int(rng.choice([4, 32])), int(rng.choice([0, 2]))
+        partition, looks = Partition(tuple(range(1, special + 1)), 0, even_edges(None, count)), []
+        for query in (PrefixSums, Histogram, PrefixSums):
+            size = special + count
+            values = rng.choice([rng.choice([-1e300, 0.0, 1e300], size), rng.choice([-1e12, 0.0, 1e12], size),
+                                 rng.normal(size=size) * 10.0 ** rng.integers(-12, 90), np.zeros(size)])
+            if special:
+                # Hardly anything is left beside special values.
+                values[:special] = (1.0 - 10.0 ** -float(rng.integers(8, 17))) / special
+            looks.append(Measurement(query(0, partition), 1.0, values, float(10.0 ** rng.integers(-16, 60))))
+        for column in released_columns(looks):
+            assert column.mass.sum() == pytest.approx(1.0)
+            assert (column.mass >= 0.0).all()
