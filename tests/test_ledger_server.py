@@ -671,11 +671,13 @@ def test_every_command_takes_the_address(server, book, run, tmp_path):  # noqa: 
     (tmp_path / "data.csv").write_text("age\n" + "\n".join(f"{age:.1f}" for age in rng.uniform(0, 100, 200)) + "\n")
     (tmp_path / "schema.toml").write_text('[columns.age]\nkind = "continuous"\nlower = 0\nupper = 120\n')
     ask = ("release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--ledger", address, "--out")
-    assert "does not exist; a release would make it with (1, 0)" in run(*ask, "a.tm", "--dry-run")[1]
+    assert "a release would be REFUSED: there is no ledger" in run(*ask, "a.tm", "--dry-run")[1]
     status, _, err = run(*ask, "absent/a.tm")
     assert (status, LedgerFile.exists(address)) == (2, False)
     status, _, err = run(*ask, "a.tm")
-    assert (status, f"the ledger {address} did not exist; it was made with (1, 0) as" in err) == (0, True)
+    assert (status, f"there is no ledger {address!r}" in err, LedgerFile.exists(address)) == (2, True, False)
+    assert run("ledger", "create", address, "--epsilon", "1")[0] == 0
+    assert run(*ask, "a.tm")[0] == 0
     assert "it would be REFUSED" in run(*ask, "b.tm", "--dry-run")[1]
     status, _, err = run(*ask, "b.tm")
     assert (status, "over the budget (1, 0) of the ledger 'postgresql://" in err) == (4, True)

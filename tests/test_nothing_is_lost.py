@@ -15,6 +15,7 @@ import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError, TrigmechError
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.private_categories import threshold_delta
 from trigmech.mechanisms import default
 from trigmech.noisy_moments import NoisyMoments
 from trigmech.planning import tables
@@ -242,12 +243,14 @@ def released_by(command, run):
     schema_file.save("schema.toml", run.schema)
     for name in ("release.tm", "ledger.json", "release.html"):
         Path(name).unlink(missing_ok=True)
+    tm.LedgerFile.create("ledger.json", run.budget, reserve_delta=(
+        threshold_delta(run.budget) if run.schema.private_categories else 0.0))
     status, said = command("release", "data.csv", "--schema", "schema.toml", "--epsilon", run.budget.epsilon, "--delta",
                            run.budget.delta, "--simulate", run.seed, "--out", "release.tm", "--ledger", "ledger.json",
                            "--csv", "rows.csv", "--force")
     assert status in (0, 2, 4), said
     if status:
-        assert not Path("ledger.json").exists() or tm.LedgerFile.open("ledger.json").entries == ()
+        assert tm.LedgerFile.open("ledger.json").entries == ()
         return status
     for behind in (["sample", "release.tm", "--rows", 5, "--out", "sample.csv", "--force"],
                    ["release", "data.csv", "--schema", "schema.toml", "--epsilon", run.budget.epsilon, "--delta",

@@ -454,6 +454,10 @@ def test_the_next_round_has_a_name_of_its_own_and_files_are_read_as_the_schema_f
     assert "is not the design's schema" in call("measure", "data.csv", "--design", "all.json", "--schema",
                                                       "other.toml", "--out", "a.part", status=2)
     design = "all.json"
+    call("measure", "data.csv", "--design", design, "--schema", "schema.toml", "--out", "a.part")
+    assert "there is no ledger 'ledger.json'" in call("release", "a.part", "--design", design, "--ledger",
+                                                      "ledger.json", "--out", "all.tm", status=2)
+    tm.LedgerFile.create("ledger.json", tm.Budget(1.0, 1e-6))
     for following in ("all.round2.json", "all.round3.json", "all.round4.json", None):
         call("measure", "data.csv", "--design", design, "--schema", "schema.toml", "--out", "a.part")
         said = call("release", "a.part", "--design", design, "--ledger", "ledger.json", "--out", "all.tm")
@@ -476,6 +480,7 @@ def test_three_files_are_released_by_the_command_line(tmp_path, monkeypatch):
          tmp_path / "design.json")
     design, parts = tmp_path / "design.json", [tmp_path / f"{k}.part" for k in range(3)]
     out = tmp_path / "all.tm"
+    tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(1.0, 1e-6))
     for r in range(4):
         for k, part in enumerate(parts):
             call("measure", tmp_path / f"{k}.csv", "--design", design, "--out", part)
@@ -512,6 +517,7 @@ def test_a_release_of_parts_that_cannot_be_saved_is_paid_once(tmp_path, monkeypa
     pd.DataFrame({"x": np.random.default_rng(0).random(300)}).to_csv("data.csv", index=False)
     call("design", "--schema", "schema.toml", "--n", 300, "--epsilon", 1, "--smooth", "--out", "design.json")
     call("measure", "data.csv", "--design", "design.json", "--out", "a.part")
+    tm.LedgerFile.create("ledger.json", tm.Budget(1.0))
     release = ("release", "a.part", "--design", "design.json", "--out", "made.tm", "--ledger", "ledger.json")
 
     def full(self, path):

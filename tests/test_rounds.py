@@ -653,6 +653,7 @@ def call(folder, monkeypatch, capsys):
     monkeypatch.setattr(default, "TableMechanism", partial(tm.TableMechanism, points=64))
     table().to_csv("data.csv", index=False)
     Path("schema.toml").write_text(TOML)
+    LedgerFile.create("book.json", tm.Budget(1.0, 1e-6))
 
     def called(*arguments):
         monkeypatch.setattr(sys, "argv", ["trigmech", *arguments])

@@ -469,6 +469,7 @@ def test_shares_are_made_added_and_released_by_the_command_line(tmp_path, monkey
     call("add", *own, "--out", tmp_path / "sum.share")
     assert "3 measured" in call("show", tmp_path / "sum.share")
     ledger = tmp_path / "ledger.json"
+    tm.LedgerFile.create(ledger, tm.Budget(1.0, 1e-6))
     # All must be there, and no part among them.
     assert "persons" in call("release", *own[:2], "--design", design, "--ledger", ledger, "--out", out, status=2)
     call("measure", tmp_path / "2.csv", "--design", design, "--out", tmp_path / "2.part")

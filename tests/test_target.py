@@ -116,11 +116,12 @@ def test_the_command_refuses_a_wrong_target_and_charges_nothing(run, tmp_path): 
     (tmp_path / "data.csv").write_text(table_text())
     (tmp_path / "schema.toml").write_text(TOML)
     command = "release data.csv --schema schema.toml --epsilon 1 --delta 1e-4 --out new.tm --ledger book.json"
+    tm.LedgerFile.create("book.json", tm.Budget(1.0, 1e-4))
     for more in ("", " --dry-run"):
         status, _, said = run(*f"{command} --target label{more}".split())
         assert status == 2
         assert "the target, 'label', must be one of the columns age, income, colour, joined" in said
-    assert not tm.LedgerFile.exists("book.json") or not tm.LedgerFile.open("book.json").entries
+    assert tm.LedgerFile.open("book.json").entries == ()
     assert not (tmp_path / "new.tm").exists()
     smooth = "part design --schema schema.toml --n 150 --epsilon 1 --out new.json --smooth --target income"
     status, _, said = run(*smooth.split())

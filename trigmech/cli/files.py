@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -103,28 +104,23 @@ def name_of(ledger: str) -> str:
     return Server(ledger, 0.0).ledger if file is None else file.stem
 
 
-@contextmanager
-def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> Iterator[tm.LedgerFile | None]:
-    """Yield the ledger; if it does not exist, it is made with a run's budget and reserve as its total, which is
-    printed.
+def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float = 0.0) -> tm.LedgerFile | None:
+    """Return the ledger, which must exist: a mistyped name would be one more budget for people whose own is spent."""
+    if path is None:
+        return None
+    if not tm.LedgerFile.exists(path):
+        raise InputError(f"{absent_ledger(path, budget, reserve_delta)}. Nothing is charged")
+    return tm.LedgerFile.open(path)
 
-    If the run fails before anything is charged, a new ledger is removed, so that the next run can choose another total.
-    """
-    if path is None or tm.LedgerFile.exists(path):
-        yield None if path is None else tm.LedgerFile.open(path)
-        return
-    made = tm.LedgerFile.create(path, budget, data_set=name_of(path), reserve_delta=reserve_delta)
-    kept = True
-    try:
-        yield made
-    except BaseException:
-        with suppress(TrigmechError):
-            kept = not made.removed_if_unused()
-        raise
-    finally:
-        if kept:
-            typer.echo(f"the ledger {path} did not exist; it was made with {budget} as the data set's total budget",
-                       err=True)
+
+def absent_ledger(path: str, budget: tm.Budget, reserve_delta: float) -> str:
+    """Return that there is no such ledger, and the command that would make one with the budget of this run."""
+    made = ["trigmech", "ledger", "create", path, "--epsilon", f"{budget.epsilon:g}"]
+    made += ["--delta", f"{budget.delta:g}"] if budget.delta else []
+    made += ["--reserve-delta", f"{reserve_delta:g}"] if reserve_delta else []
+    return (f"there is no ledger {path!r}. Correct the name if the data set has a ledger, because charges that another "
+            f"one holds would not count; before its first release make one with the budget of all its releases, such "
+            f"as `{shlex.join(made)}`")
 
 
 @contextmanager

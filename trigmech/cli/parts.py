@@ -178,8 +178,7 @@ def release(
         help="Where the release is saved, such as clinic.tm; if the design has another round, the design of that "
              "round is written to --next instead.")],
     ledger: Annotated[str | None, typer.Option(
-        help="The data set's ledger, a file or postgresql://...; if it does not exist, it is made with this "
-             "budget as its total.")] = None,
+        help="The data set's ledger, which must exist: a file or postgresql://user@host/database?ledger=NAME.")] = None,
     following: Annotated[Path | None, typer.Option(
         "--next", help="Where the design of another round is written. Default: beside --out, such as "
                        "clinic.round2.json.")] = None,
@@ -196,17 +195,17 @@ def release(
     from trigmech.synthesis import reconstruct
 
     asked = design_file.load(design)
-    following = following or out.with_name(f"{out.stem}.round{_round(asked) + 1}.json")
-    rounds = out.with_name(f"{out.name}.rounds")
+    following = following or out.parent / f"{out.stem}.round{_round(asked) + 1}.json"
+    rounds = Path(f"{out}.rounds")
     check_outputs((out, following, rounds, file_of(ledger)), (*parts, design))
     keep_others(following, "design", design_file.load)
     if out.exists():
         raise InputError(f"{str(out)!r} exists; name another file")
     found = [load_part(path) for path in parts]
     shares = [part for part in found if isinstance(part, tm.Share)]
-    with ledger_of_run(ledger, asked.budget, 0.0) as book:
-        released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
-                    tm.release_parts(found, asked, ledger=book, rounds=rounds))
+    book = ledger_of_run(ledger, asked.budget)
+    released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
+                tm.release_parts(found, asked, ledger=book, rounds=rounds))
     again = f"The drawn values are in {str(rounds)!r}: run the same command again; nothing is charged twice"
     if isinstance(released, tm.Design):
         with paid_for(following, again):

@@ -17,6 +17,7 @@ import trigmech as tm
 from trigmech.cli.files import (
     STANDARD,
     Sampled,
+    absent_ledger,
     check_outputs,
     file_of,
     keep_what_counts,
@@ -70,8 +71,7 @@ class Asked:
         min=1, callback=writable_rows,
         help="Rows of that table; default: as many as the data, or one for each person.")] = None
     ledger: Annotated[str | None, typer.Option(
-        help="The data set's ledger: a file or postgresql://user@host/database?ledger=NAME. If it does not exist, it "
-             "is made with this budget as its total.")] = None
+        help="The data set's ledger, which must exist: a file or postgresql://user@host/database?ledger=NAME.")] = None
     bounds_share: Annotated[float, typer.Option(
         help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE
     target: Target = None
@@ -100,7 +100,13 @@ class Asked:
     def rounds(self) -> Path | None:
         """Where drawn values are kept until the release is saved; a simulation can be made again."""
         return (None if self.ledger is None or self.simulate is not None
-                else self.out.with_name(f"{self.out.name}.rounds"))
+                else Path(f"{self.out}.rounds"))
+
+    def reserve(self, schema: tm.Schema) -> float:
+        """Return the delta that a ledger must reserve for this run."""
+        from trigmech.measurement.private_categories import threshold_delta
+
+        return threshold_delta(self.budget) if schema.private_categories else 0.0
 
     @property
     def advice(self) -> str:
@@ -133,7 +139,6 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
     Example: `trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --rows 10000
     --csv synth.csv --ledger ledger.json`
     """
-    from trigmech.measurement.private_categories import threshold_delta
     from trigmech.measurement.rows import persons_of
     from trigmech.report.advice import clipping_of, warnings_of
     from trigmech.schema import toml as schema_file
@@ -149,13 +154,12 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
     if asked.rounds is not None and asked.rounds.exists():
         typer.echo(f"trigmech: continuing the interrupted run of {asked.rounds}; its charges are not charged again",
                    err=True)
-    # Counting finds a file that cannot be read before a ledger file is made.
     n = persons_of(table, loaded.schema)
     said = warn(warnings_of(n, loaded.schema, budget, asked.delta is not None))
     if 2 <= n < FEWEST and not asked.force:
         raise InputError(too_few(n, loaded.schema, asked))
-    reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
-    with ledger_of_run(asked.ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress:
+    book = ledger_of_run(asked.ledger, budget, asked.reserve(loaded.schema))
+    with progress_bar(quiet=as_json) as progress:
         made = _synthesized(asked, table, loaded.schema, book, progress=progress, **engine)
         progress("saving", 0, 0)
         _save(made, asked.out, book)
@@ -225,10 +229,9 @@ def _tell_preview(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Sche
                           bounds_share=asked.bounds_share, ledger=ledger if there else None,
                           delta_chosen=asked.delta is not None)
     warn(list(expected.warnings))
-    made = "" if ledger is None or there else (
-        f"\nledger {ledger} does not exist; a release would make it with {asked.budget} as the data set's total "
-        "budget")
-    tell({"dry_run": True, **expected.to_dict(), "advice": asked.advice}, f"{expected}{made}", as_json)
+    absent = "" if ledger is None or there else (
+        f"\na release would be REFUSED: {absent_ledger(ledger, asked.budget, asked.reserve(schema))}")
+    tell({"dry_run": True, **expected.to_dict(), "advice": asked.advice}, f"{expected}{absent}", as_json)
 
 
 def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
