@@ -545,6 +545,16 @@ def test_the_version_and_the_steps_are_told_when_asked_for(run, clinic):
     assert run(*RELEASE, "--simulate", "1", "--force")[2] == ADVICE
 
 
+@pytest.mark.parametrize("rows", ["40", "600"])  # fewer and more than are fitted
+def test_a_simulation_writes_the_same_rows_again_and_no_release_does(run, clinic, rows):
+    tables = []
+    for k, seed in enumerate((["--simulate", "1"], ["--simulate", "1"], ["--simulate", "2"], [], [])):
+        assert run(*RELEASE[:-1], f"{k}.tm", *seed, "--csv", f"{k}.csv", "--rows", rows)[0] == 0
+        tables.append(Path(f"{k}.csv").read_bytes())
+    assert tables[0] == tables[1]
+    assert len(set(tables)) == 4
+
+
 def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was(run, clinic):
     before = content(clinic)
     told = {}
