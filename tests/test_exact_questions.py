@@ -58,7 +58,7 @@ def test_a_name_that_is_no_column_is_refused_with_the_columns(connection, query)
     ("town = 'c'", "c"), ("'c' <> Town", "c"), ("r.town in ('a', 'c', 'd')", "c"), ("town not in ('c')", "c"),
     ("not (age > 2 and town = 'A')", "A"), ("town = ''", "")])
 def test_a_text_that_is_no_category_is_refused_in_place_of_a_certain_zero(connection, condition, absent):
-    with pytest.raises(InputError, match=f"column 'Town' has no category {absent!r}; its categories are 'a', 'b'"):
+    with pytest.raises(InputError, match=f"column '[Tt]own' has no category {absent!r}; its categories are 'a', 'b'"):
         parsed(connection, f"select count(*) from release r where {condition}", SCHEMA)
     with pytest.raises(InputError, match="has no category"):
         parsed(connection, f"select sum(case when {condition} then 1 else 0 end) from release r", SCHEMA)

@@ -58,7 +58,8 @@ def _wrong_usage(error: Any) -> NoReturn:
     others = [] if context is None else _commands_with(getattr(error, "option_name", None), context.find_root())
     if others:
         # In place of options of this command with a similar name.
-        message = f"No such option: {error.option_name}; {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it"
+        has = "has" if len(others) == 1 else "have"
+        message = f"No such option: {error.option_name}; {' and '.join(others)} {has} it"
     given = _given(option.opts if option is not None else ())
     asked = "" if given is None or given in message else f", not {given!r}"
     help_of = "trigmech" if context is None else context.command_path

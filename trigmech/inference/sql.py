@@ -222,7 +222,7 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
         rows = connection.execute(statement).fetchall()
     except Exception as problem:
         texts = "; of its columns, these hold texts, which stand in single quotes: " + ", ".join(question.texts)
-        raise InputError(f"the query cannot be computed: {first_line(problem)}{texts if question.texts else ''}"
+        raise InputError(f"the query cannot be computed: {first_line(problem).rstrip(".")}{texts if question.texts else ''}"
                          ) from None
     found: Found = {}
     for row in rows:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from trigmech.errors import InputError
-from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
 
 Tree = dict[str, Any]
@@ -172,27 +171,27 @@ def _check_names(node: Tree, schema: Schema) -> None:
     """
     expressions = [each for part in ("select_list", "where_clause", "group_expressions")
                    for each in _expressions(node.get(part))]
-    known = {name.lower() for name in schema.table_names} | {str(each.get("alias")).lower() for each in expressions}
+    columns = {name.lower() for name in schema.table_names} | {str(each.get("alias")).lower() for each in expressions}
     for each in expressions:
-        if each["class"] == "COLUMN_REF" and _column(each)[-1].lower() not in known:
+        if each["class"] == "COLUMN_REF" and _column(each)[-1].lower() not in columns:
             raise InputError(f"there is no column {_column(each)[-1]!r}; the columns are "
                              f"{', '.join(map(repr, schema.table_names))}; texts stand in single quotes")
     categories = _categories(schema)
     for each in expressions:
         if each.get("type") in EQUALITIES:
             sides = each.get("children") or [each["left"], each["right"]]
-            for column in [categories[name] for side in sides for name in map(str.lower, _column(side)[-1:])
-                           if name in categories]:
+            for name in [name for side in sides for name in _column(side)[-1:] if name.lower() in categories]:
+                known = categories[name.lower()]
                 for text in map(_text, sides):
-                    if text is not None and text not in column.categories:
-                        raise InputError(f"column {column.name!r} has no category {text!r}; its categories are "
-                                         f"{', '.join(map(repr, column.categories))}")
+                    if text is not None and text not in known:
+                        raise InputError(f"column {name!r} has no category {text!r}; its categories are "
+                                         f"{', '.join(map(repr, known))}")
 
 
-def _categories(schema: Schema) -> dict[str, Column]:
-    """Return the columns of texts, by their names in small letters."""
-    return {column.name.lower(): column for column in schema.columns
-            if column.categories and all(isinstance(value, str) for value in column.categories)}
+def _categories(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Return the categories of the columns of texts, by the columns' names in small letters."""
+    return {column.name.lower(): tuple(map(str, column.categories)) for column in schema.columns
+            if column.categories and all(isinstance(each, str) for each in column.categories)}
 
 
 def _text(expression: Tree) -> str | None:
