@@ -63,7 +63,7 @@ def finite(name: str, values: Any, *shape: int | str) -> NDArray:
     return array
 
 
-def generator(rng: Any, seed: int | None = None) -> np.random.Generator:
+def generator(rng: Any, seed: int | None = None) -> "np.random.Generator":
     """Return a generator, by default one of the seed or, without one, of the operating system; a bare seed is refused.
 
     It is refused because 0 would look like no generator, and other seeds like a mistake of the program.

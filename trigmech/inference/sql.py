@@ -222,8 +222,8 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
         rows = connection.execute(statement).fetchall()
     except Exception as problem:
         texts = "; of its columns, these hold texts, which stand in single quotes: " + ", ".join(question.texts)
-        raise InputError(f"the query cannot be computed: {first_line(problem).rstrip(".")}{texts if question.texts else ''}"
-                         ) from None
+        why = first_line(problem).rstrip(".") + (texts if question.texts else "")
+        raise InputError(f"the query cannot be computed: {why}") from None
     found: Found = {}
     for row in rows:
         key = tuple(value for value, is_key in zip(row, question.keys, strict=True) if is_key)
