@@ -621,6 +621,18 @@ def test_derived_columns_that_do_not_hold_are_counted(tmp_path, form):
     assert (made["hour"] == made["start"] // 100).all()
 
 
+def test_a_file_of_which_no_row_can_be_read_ends_the_command_as_wrong_input(run, tmp_path):
+    (tmp_path / "s.toml").write_text("[columns.x]\nlower = 0\nupper = 10\n")
+    for name, content in (("head.csv", b"x\n"), ("book.xlsx", b"PK\x03\x04" + b"0" * 99), ("empty.csv", b"")):
+        (tmp_path / name).write_bytes(content)
+        for command in (["check", name, "--schema", "s.toml"], ["schema", "check", "s.toml", "--against", name]):
+            status, said, told = run(*command)
+            assert (status, "findings" in said, f"cannot read '{name}'" in told) == (2, False, True), (command, told)
+    (tmp_path / "one.csv").write_text("x,y\n1,2\n")
+    status, said, _ = run("check", "one.csv", "--schema", "s.toml")
+    assert (status, "1 row was read" in said) == (3, True)
+
+
 def test_one_value_and_several_are_told_of_in_their_own_grammar():
     schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", kind="categorical", categories=("x", "y"), other="y")])
     told = [each.sentence for each in tm.check(pd.DataFrame({"a": [7.5, 0.5] * 20, "b": ["z"] + ["x"] * 39}), schema)]

@@ -190,7 +190,8 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
 def test_a_release_with_its_ledger_and_tables(run, clinic):
     status, said, told = run(*RELEASE, "--ledger", "book.json", "--csv", "synth.csv.gz", "--rows", "40")
     assert (status, told) == (
-        0, f"{ADVICE} the ledger book.json did not exist; it was made with (1, 0.0001) as the data set's total budget")
+        0, f"{ADVICE} the ledger book.json did not exist; it was made with (1, 0.0001) as the data set's total budget. "
+           "If the data set has a ledger of another name, add this charge there: `trigmech ledger add`")
     assert "proved: (" in said
     assert "NOT PRIVATE" not in said
     assert said.splitlines()[-2] == (
@@ -541,6 +542,16 @@ def test_the_version_and_the_steps_are_told_when_asked_for(run, clinic):
     assert run(*RELEASE, "--simulate", "1", "--force")[2] == ADVICE
 
 
+@pytest.mark.parametrize("rows", ["40", "600"])  # fewer and more than are fitted
+def test_a_simulation_writes_the_same_rows_again_and_no_release_does(run, clinic, rows):
+    tables = []
+    for k, seed in enumerate((["--simulate", "1"], ["--simulate", "1"], ["--simulate", "2"], [], [])):
+        assert run(*RELEASE[:-1], f"{k}.tm", *seed, "--csv", f"{k}.csv", "--rows", rows)[0] == 0
+        tables.append(Path(f"{k}.csv").read_bytes())
+    assert tables[0] == tables[1]
+    assert len(set(tables)) == 4
+
+
 def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was(run, clinic):
     before = content(clinic)
     told = {}
@@ -662,6 +673,9 @@ WRONG = [
     (2, (*RELEASE, "--rows", "5"), "give --csv too"),
     (2, (*RELEASE, "--bounds-share", "1"), "--bounds-share must be above 0 and below 1, not 1.0"),
     (2, RELEASE[:-2], "Missing option '--out'"),
+    (2, (*RELEASE, "--smooth"), "No such option: --smooth; `trigmech part design` has it; see 'trigmech release"),
+    (2, ("sample", "clinic.tm", "--html"), "--html; `trigmech advise` and `trigmech compare` have it; see"),
+    (2, ("sample", "clinic.tm", "--seeds", "1"), "No such option: --seeds (Possible options: --seed, --shares); see"),
     (2, (*RELEASE, "--csv", "-", "--json"), "give one of them a file"),
     (2, (*RELEASE[:-1], "-"), "name a file"),
     (2, (*RELEASE[:-1], "data.csv"), "'data.csv' is given twice"),
@@ -684,6 +698,8 @@ WRONG = [
     (2, (*RELEASE, "--schema", "empty.toml"), "column 'age': lower is missing; write the smallest possible value"),
     (2, (*RELEASE[:-1], "nowhere/new.tm"), "there is no folder 'nowhere'; make it first"),
     (2, (*RELEASE[:-1], "folder"), "it is a folder"),
+    (2, (*RELEASE[:-1], "."), "cannot write '.': it is a folder"),
+    (2, (*RELEASE[:-1], "/"), "cannot write '/': it is a folder"),
     (2, (*RELEASE, "--csv", "data.csv/new.csv"), "cannot write 'data.csv/new.csv'"),
     (2, (*RELEASE, "--ledger", "nowhere/new.json"), "there is no folder 'nowhere'; make it first"),
     (2, (*RELEASE, "--csv", "new.parquet.gz", "--ledger", "new.json"), "not in '.parquet.gz'"),
@@ -857,9 +873,9 @@ def test_a_release_that_cannot_be_saved_anywhere_is_said_to_be_lost(run, clinic,
         raise OSError(28, SECRET)
 
     monkeypatch.setattr(tm.Synthesis, "save", full)
+    # A ledger file that was made for the run stays, because it was charged.
     status, _, told = run(*RELEASE, "--ledger", "new.json")
     assert status == 8
-    # A ledger file that was made for the run stays, for it was charged.
     assert tm.LedgerFile.open("new.json").entries != ()
     assert "cannot write 'new.tm': No space left on device" in told
     assert "it is lost, and its charges stay spent" in told

@@ -1,6 +1,7 @@
 """Answers to questions in SQL from the values of each table, by hand: tables that count, their order, and notes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,3 +125,5 @@ def test_a_key_that_comes_twice_is_refused_and_a_failure_told_in_one_line():
         sql._found(Connection([("a", 1.0), ("a", 2.0)]), "", question())
     with pytest.raises(InputError, match=r"the query cannot be computed: first$"):
         sql._found(Connection(None), "", question())
+    with pytest.raises(InputError, match=r"first; of its columns, these hold texts, .* single quotes: a, b$"):
+        sql._found(Connection(None), "", replace(question(), texts=("a", "b")))

@@ -13,6 +13,7 @@ from trigmech.errors import InputError
 from trigmech.inspection.check import PersonLook, TableLook
 from trigmech.inspection.findings import FEWEST
 from trigmech.tables.frames import Columns
+from trigmech.tables.lenient import cause_of_date
 from trigmech.tables.reader import TableFile
 
 NUMBER = tm.Schema([tm.Column("x", 0, 10, decimals=1)])
@@ -82,6 +83,21 @@ def test_a_column_without_a_value_is_a_constant_from_two_rows_on(rows, told):
     found = [each for each in tm.check(pd.DataFrame({"x": [np.nan] * rows}), schema) if each.column == "x"]
     assert [each.kind for each in found] == told
     assert all((each.count, each.sentence) == (rows, "no row holds a value") for each in found)
+
+
+@pytest.mark.parametrize(("cells", "told"), [((",", ","), ["constant"]), (("1;5", ","), ["word"])])
+def test_a_column_whose_values_cannot_be_read_is_no_constant(tmp_path, cells, told):
+    """Whoever left it out, as the hint advises, would lose its values."""
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{cell.strip(',')},1\n" for cell in cells * FEWEST))
+    schema = tm.Schema([tm.Column("x", 0, 10, missing="keep")])
+    assert [each.kind for each in tm.check(tmp_path / "t.csv", schema).found] == told
+
+
+@pytest.mark.parametrize("day", ["17.06.1979", "05.12.2020", "5.12.2020", "23.59.1999"])
+def test_a_date_with_points_is_no_time_of_a_day(day):
+    assert cause_of_date(day, None) == "form"
+    assert cause_of_date("9.45", None) == cause_of_date("17.06.19.5", None) == cause_of_date("9:45:10,25 pm", None) == (
+        "time of day")
 
 
 def test_no_value_but_special_ones_is_no_constant():

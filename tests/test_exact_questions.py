@@ -3,10 +3,12 @@
 import duckdb
 import pytest
 
+import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.inference.sql_question import MARK, first_line, parsed, statement_of
 
-COLUMNS = ["age", "Town", "x"]
+SCHEMA = tm.Schema([tm.Column("age", 0, 9, kind="integer"),
+                    tm.Column("Town", kind="categorical", categories=("a", "b")), tm.Column("x", 0, 9)])
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def connection():
     ("select town, avg(x) from release group by all", ("town", "avg(x)"), (True, False), (False, False), ("Town", "x")),
     ('select sum(x) + 1 as "Sum one" from RELEASE r', ("Sum one",), (False,), (False,), ("x",))])
 def test_a_question_has_keys_and_aggregates(connection, query, names, keys, growing, used):
-    found = parsed(connection, query, COLUMNS)
+    found = parsed(connection, query, SCHEMA)
     assert (found.names, found.keys, found.growing, found.used) == (names, keys, growing, used)
     assert (found.order, found.limit) == ((), None)
 
@@ -39,8 +41,34 @@ def test_a_question_has_keys_and_aggregates(connection, query, names, keys, grow
     ("order by s desc limit 3", ((1, True),), 3), ("limit 999999999", (), 999_999_999),
     ("order by sum(x)", ((1, False),), None)])
 def test_an_answer_stands_in_the_order_that_was_asked(connection, end, order, limit):
-    found = parsed(connection, f"select town, sum(x) as s from release group by town {end}", COLUMNS)
+    found = parsed(connection, f"select town, sum(x) as s from release group by town {end}", SCHEMA)
     assert (found.order, found.limit) == (order, limit)
+
+
+@pytest.mark.parametrize("query", [
+    "select avg(agee) from release", "select agee, count(*) from release group by agee",
+    "select count(*) from release r where r.agee > 2", "select avg(x) as agee from release where y = 1 and agee > 1",
+    'select count(*) from release where town = "c"'])
+def test_a_name_that_is_no_column_is_refused_with_the_columns(connection, query):
+    with pytest.raises(InputError, match=r"there is no column '(agee|y|c)'; the columns are 'age', 'Town', 'x'; texts"):
+        parsed(connection, query, SCHEMA)
+
+
+@pytest.mark.parametrize(("condition", "absent"), [
+    ("town = 'c'", "c"), ("'c' <> Town", "c"), ("r.town in ('a', 'c', 'd')", "c"), ("town not in ('c')", "c"),
+    ("not (age > 2 and town = 'A')", "A"), ("town = ''", "")])
+def test_a_text_that_is_no_category_is_refused_in_place_of_a_certain_zero(connection, condition, absent):
+    with pytest.raises(InputError, match=f"column '[Tt]own' has no category {absent!r}; its categories are 'a', 'b'"):
+        parsed(connection, f"select count(*) from release r where {condition}", SCHEMA)
+    with pytest.raises(InputError, match="has no category"):
+        parsed(connection, f"select sum(case when {condition} then 1 else 0 end) from release r", SCHEMA)
+
+
+def test_texts_that_are_no_categories_by_right_are_asked(connection):
+    for condition in ("town < 'c'", "town like 'c%'", "lower(town) = 'c'", "age = 5", "town in ('a', 'b')",
+                      "town = 'a' or town <> 'b'", "coalesce(town, 'none') = 'none'"):
+        assert parsed(connection, f"select count(*) from release where {condition}", SCHEMA).texts == (
+            () if condition == "age = 5" else ("Town",))
 
 
 @pytest.mark.parametrize(("query", "said"), [
@@ -76,7 +104,7 @@ def test_an_answer_stands_in_the_order_that_was_asked(connection, end, order, li
     ('select count(*) as "a\n" from release', "must have a name of printable letters")])
 def test_each_part_that_may_not_be_asked_is_refused_for_itself(connection, query, said):
     with pytest.raises(InputError, match=f"(?s){said}"):
-        parsed(connection, query, COLUMNS)
+        parsed(connection, query, SCHEMA)
 
 
 @pytest.mark.parametrize(("query", "rows"), [
@@ -85,7 +113,7 @@ def test_each_part_that_may_not_be_asked_is_refused_for_itself(connection, query
     ("select town, count(*) from release group by town order by town", [("a", 2.5), ("b", 5.0)]),
     ("select count(*) filter (where age > 1) from release r where r.x is not null", [(2.5,)])])
 def test_sums_and_counts_are_those_of_so_many_times_as_many_rows(connection, query, rows):
-    question = parsed(connection, query, COLUMNS)
+    question = parsed(connection, query, SCHEMA)
     found = connection.execute(statement_of(connection, question, 2.5)).fetchall()
     assert sorted(found) == rows
     # A question can be asked again with another factor.

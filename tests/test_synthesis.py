@@ -392,3 +392,24 @@ def test_queries_about_numbers_have_error_bars_and_those_about_all_coordinates_n
         made.distribution.points, made.distribution.weights))
     with pytest.raises(InputError, match="2 columns"):
         made.query(tm.workload.SecondMoments(2))
+
+
+@pytest.mark.parametrize("seed", [0, 3, np.int64(3), "x", np.random.RandomState(1)], ids=list("abcde"))
+def test_a_bare_seed_in_place_of_a_generator_is_refused_everywhere(seed):
+    """0 would look like no generator, so that the rows could not be drawn again."""
+    schema, table = tm.Schema([tm.Column("x", 0, 1)]), np.random.default_rng(0).random((60, 1))
+    mechanism, budget = tm.TableMechanism(points=16), tm.Budget(1.0, 1e-5)
+    made = tm.synthesize(table, schema, budget, mechanism, np.random.default_rng(0))
+    moments = tm.measure(table, schema, tm.design(60, schema, budget, mechanism), rng=np.random.default_rng(0))
+    for use in (lambda rng: tm.synthesize(table, schema, budget, mechanism, rng), lambda rng: made.sample(3, rng),
+                lambda rng: made.columns(3, rng, given={"x": 0.5}), lambda rng: list(made.batches(3, rng)),
+                lambda rng: made.distribution.sample(3, rng), lambda rng: tm.generate(moments, 3, rng),
+                lambda rng: tm.reconstruct(moments, rng), lambda rng: made.imputations(2, rng=rng)):
+        with pytest.raises(InputError, match=r"rng must be a numpy.random.Generator, not \w+; np.random.default_rng"):
+            use(seed)
+
+
+def test_a_structured_array_is_refused_with_the_remedy():
+    for column in (tm.Column("x", 0, 1), tm.Column("x", kind="categorical", categories=(0, 1))):
+        with pytest.raises(InputError, match=r"structured array; pandas.DataFrame\(table\) makes a dataframe"):
+            tm.synthesize(np.zeros(60, dtype=[("x", float)]), tm.Schema([column]), tm.Budget(1.0))

@@ -63,6 +63,19 @@ def finite(name: str, values: Any, *shape: int | str) -> NDArray:
     return array
 
 
+def generator(rng: Any, seed: int | None = None) -> "np.random.Generator":
+    """Return a generator, by default one of the seed or, without one, of the operating system; a bare seed is refused.
+
+    It is refused because 0 would look like no generator, and other seeds like a mistake of the program.
+    """
+    if rng is None:
+        return np.random.default_rng(seed)
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng must be a numpy.random.Generator, not {type(rng).__name__}; "
+                         "np.random.default_rng(seed) makes one")
+    return rng
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._validate import generator
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, of_members, predicted_error
@@ -121,7 +122,7 @@ class Answering(NoisyMoments):
         True
         """
         return imputed(*self._of_tables("imputations"), self._rehearsed, m, population,
-                       np.random.default_rng(SEED) if rng is None else rng, progress)
+                       generator(rng, SEED), progress)
 
     def weighted(self) -> WeightedTable:
         """Return the fitted rows with weights that make them agree with the released numbers, apart from noise.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import check_integers, numbers
+from trigmech._validate import check_integers, generator, numbers
 from trigmech.errors import InputError
 
 
@@ -83,7 +83,7 @@ class Distribution:
     def drawn(self, size: int, rng: np.random.Generator | None = None) -> NDArray[np.int64]:
         """Return which points (size,) the rows of :meth:`sample` are."""
         check_integers(0, size=size)
-        rng = np.random.default_rng() if rng is None else rng
+        rng = generator(rng)
         if size == 0:
             return np.empty(0, dtype=np.int64)
         return rng.permutation(systematic(self.weights, int(size), rng))

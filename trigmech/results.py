@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trigmech._validate import check_integers
+from trigmech._validate import check_integers, generator
 from trigmech.answering import Answering
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.forecast import Forecast, forecast
@@ -82,7 +82,7 @@ class Synthesis(Answering):
         Together the pieces are the table that :meth:`columns` returns, without ``given`` and ``shares`` in memory that
         does not grow with ``size``.
         """
-        person, rng = self.schema.person, rng or np.random.default_rng()
+        person, rng = self.schema.person, generator(rng)
         if rows_per_person is not None and person is None:
             raise InputError("rows_per_person needs a release whose schema has a column of persons")
         each = 1 if rows_per_person is None else rows_per_person

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from trigmech._validate import generator
 from trigmech.errors import BudgetError, InputError, PaidError
 from trigmech.measurement.private_bounds import with_private_bounds
 from trigmech.measurement.private_categories import MOST_FOUND, found_categories
@@ -176,10 +177,8 @@ def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) ->
 def generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Generator]:
     """Return the noise of a run, a simulation's if a generator is given, and a generator of public random numbers."""
     if rng is None:
-        return SystemNoise(), np.random.default_rng()
-    if not isinstance(rng, np.random.Generator):
-        raise InputError(f"rng must be a numpy.random.Generator, not {type(rng).__name__}")
-    noise_rng, public_rng = rng.spawn(2)
+        return SystemNoise(), generator(rng)
+    noise_rng, public_rng = generator(rng).spawn(2)
     return SimulatedNoise(noise_rng), public_rng
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trigmech._validate import check_integers
+from trigmech._validate import check_integers, generator
 from trigmech.engines.choice import Engine, opened
 from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of
@@ -185,7 +185,7 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
         If the file did not hold the mechanism, and you do not give it; see :func:`generate`.
     """
     chosen = _reconstructing(moments, mechanism)
-    rng = rng or np.random.default_rng()
+    rng = generator(rng)
     release: Any = moments.release.described(moments.schema)
     fit = chosen.reconstruct(release, moments.design or (moments.planned_by(chosen) if chosen.by_design else None), rng)
     fit = with_constraints_kept(moments.schema, fit, rng)

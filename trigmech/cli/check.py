@@ -10,6 +10,7 @@ import typer
 import trigmech as tm
 from trigmech.cli.options import Json, TableData, Written, files_given, grouped, tell
 from trigmech.cli.progress import progress_bar
+from trigmech.errors import InputError
 
 PRIVATE = ("NOT PRIVATE, for you alone: this output was computed from the private table. Do not publish it, and do not "
            "log it.")
@@ -42,6 +43,9 @@ def check(
 def found_in(data: str, loaded: Any, written: Written, progress: Any = None) -> Any:
     """Return the findings of a table in a file, or in the files of a pattern, by the content of a schema file."""
     files = files_given(data)
-    if len(files) == 1:
-        return tm.check(files[0], loaded.schema, file=loaded.file | written.options, progress=progress)
-    return tm.check(written.table(files), loaded.schema, progress=progress)
+    found = (tm.check(files[0], loaded.schema, file=loaded.file | written.options, progress=progress)
+             if len(files) == 1 else tm.check(written.table(files), loaded.schema, progress=progress))
+    # Without a row that could be read, nothing was checked.
+    if not found.rows and [each.kind for each in found.found] == ["file"]:
+        raise InputError(found.found[0].sentence)
+    return found

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import typer
@@ -55,11 +55,27 @@ def _wrong_usage(error: Any) -> NoReturn:
         error.show()
         sys.exit(2)
     message = error.format_message().strip().removeprefix("Invalid value: ").removesuffix(".")
+    others = [] if context is None else _commands_with(getattr(error, "option_name", None), context.find_root())
+    if others:
+        # In place of options of this command with a similar name.
+        has = "has" if len(others) == 1 else "have"
+        message = f"No such option: {error.option_name}; {' and '.join(others)} {has} it"
     given = _given(option.opts if option is not None else ())
     asked = "" if given is None or given in message else f", not {given!r}"
     help_of = "trigmech" if context is None else context.command_path
     rest = " See" if message.endswith("?") else f"{asked}; see"
     _stop(f"{message}{rest} '{help_of} --help'", 2)
+
+
+def _commands_with(option: str | None, root: Any) -> list[str]:
+    """Return the commands below the program that have an option, as code."""
+    def below(command: Any, path: str) -> Iterator[str]:
+        for name, each in getattr(command, "commands", {}).items():
+            yield from below(each, f"{path} {name}")
+        if any(option in parameter.opts for parameter in command.params):
+            yield f"`{path}`"
+
+    return [] if option is None else list(below(root.command, root.command_path))
 
 
 def _given(names: Any) -> str | None:

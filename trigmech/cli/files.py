@@ -123,7 +123,8 @@ def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> 
         raise
     finally:
         if kept:
-            typer.echo(f"the ledger {path} did not exist; it was made with {budget} as the data set's total budget",
+            typer.echo(f"the ledger {path} did not exist; it was made with {budget} as the data set's total budget. If "
+                       "the data set has a ledger of another name, add this charge there: `trigmech ledger add`",
                        err=True)
 
 

@@ -196,8 +196,8 @@ def release(
     from trigmech.synthesis import reconstruct
 
     asked = design_file.load(design)
-    following = following or out.with_name(f"{out.stem}.round{_round(asked) + 1}.json")
-    rounds = out.with_name(f"{out.name}.rounds")
+    following = following or out.parent / f"{out.stem}.round{_round(asked) + 1}.json"
+    rounds = Path(f"{out}.rounds")
     check_outputs((out, following, rounds, file_of(ledger)), (*parts, design))
     keep_others(following, "design", design_file.load)
     if out.exists():

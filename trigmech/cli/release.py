@@ -100,7 +100,7 @@ class Asked:
     def rounds(self) -> Path | None:
         """Where drawn values are kept until the release is saved; a simulation can be made again."""
         return (None if self.ledger is None or self.simulate is not None
-                else self.out.with_name(f"{self.out.name}.rounds"))
+                else Path(f"{self.out}.rounds"))
 
     @property
     def advice(self) -> str:
@@ -161,7 +161,7 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
         _save(made, asked.out, book)
         if asked.rounds is not None:
             asked.rounds.resolve().unlink(missing_ok=True)
-        count = None if asked.csv is None else _write_table(made, asked.csv, asked.rows, asked.out)
+        count = None if asked.csv is None else _write_table(made, asked.csv, asked)
     said += warn(clipping_of(made))
     said += warn([f"{sentence}. The release is saved, because its budget is spent" for sentence in made.warnings],
                  "WARNING")
@@ -255,10 +255,14 @@ def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
                     "a safe place")
 
 
-def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> Sampled:
-    with paid_for(csv, f"The release itself is saved as {str(out)!r}; `trigmech sample` makes a table from it at no "
-                       "further cost"):
-        return write_sample(made, csv, rows)
+def _write_table(made: tm.Synthesis, csv: Path, asked: Asked) -> Sampled:
+    import numpy as np
+
+    # A simulation can be repeated, with its rows; its noise comes from another stream of the seed.
+    rng = None if asked.simulate is None else np.random.default_rng((asked.simulate, 1))
+    with paid_for(csv, f"The release itself is saved as {str(asked.out)!r}; `trigmech sample` makes a table from it at "
+                       "no further cost"):
+        return write_sample(made, csv, asked.rows, rng)
 
 
 def _tell(made: tm.Synthesis, asked: Asked, count: Sampled | None, said: list[str], as_json: bool) -> None:

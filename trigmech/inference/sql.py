@@ -136,7 +136,7 @@ def ask(imputations: Imputations, query: str, level: float = 0.95) -> Answer:
     need("answers", "a question in SQL")
     check_level(level)
     with _database(imputations.schema) as connection:
-        question = parsed(connection.cursor(), query, imputations.schema.table_names)
+        question = parsed(connection.cursor(), query, imputations.schema)
         # A question that names no column counts rows.
         used = question.used or imputations.schema.names[:1]
         for i in range(len(imputations)):
@@ -155,7 +155,7 @@ def check_query(schema: Schema, query: str) -> None:
     need("answers", "a question in SQL")
     one = schema.completed(schema.decode(np.zeros((1, schema.domain.d))))
     with _database(schema) as connection:
-        question = parsed(connection.cursor(), query, schema.table_names)
+        question = parsed(connection.cursor(), query, schema)
         _fill(connection, 0, (one, one), question.used or schema.names[:1])
         _found(connection, statement_of(connection, question, 1.0).replace(MARK, "t0"), question)
 
@@ -221,7 +221,9 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
     try:
         rows = connection.execute(statement).fetchall()
     except Exception as problem:
-        raise InputError(f"the query cannot be computed: {first_line(problem)}") from None
+        texts = "; of its columns, these hold texts, which stand in single quotes: " + ", ".join(question.texts)
+        why = first_line(problem).rstrip(".") + (texts if question.texts else "")
+        raise InputError(f"the query cannot be computed: {why}") from None
     found: Found = {}
     for row in rows:
         key = tuple(value for value, is_key in zip(row, question.keys, strict=True) if is_key)

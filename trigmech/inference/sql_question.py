@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trigmech.errors import InputError
+from trigmech.schema.schema import Schema
 
 Tree = dict[str, Any]
 
@@ -29,6 +30,8 @@ FUNCTIONS = {
 REMEDY = ("ask for aggregates, such as avg(age) or count(*); rows are made by `trigmech sample`")
 # Of a query, what must be empty.
 NO_PARTS = {"having": "having", "sample": "using sample", "qualify": "qualify"}
+# Comparisons that no row satisfies, or every row, if a text is not among the values.
+EQUALITIES = {"COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_IN", "COMPARE_NOT_IN"}
 # What the names of the ends of an interval end with.
 ENDS = ("_low", "_high")
 # Takes the place of the table's name in a statement.
@@ -46,17 +49,18 @@ class Question:
     order: tuple[tuple[int, bool], ...]
     limit: int | None
     used: tuple[str, ...]
+    texts: tuple[str, ...] = ()
 
 
-def parsed(connection: Any, query: Any, columns: Sequence[str]) -> Question:
+def parsed(connection: Any, query: Any, schema: Schema) -> Question:
     """Return a question, or raise an InputError if anything in it is not allowed."""
     try:
-        return _parsed(connection, query, columns)
+        return _parsed(connection, query, schema)
     except RecursionError:
         raise InputError("the query cannot be read: it is nested too deeply") from None
 
 
-def _parsed(connection: Any, query: Any, columns: Sequence[str]) -> Question:
+def _parsed(connection: Any, query: Any, schema: Schema) -> Question:
     if not isinstance(query, str) or not query.strip() or len(query) > LONGEST_QUERY or "\0" in query:
         raise InputError(f"a query must be a text of 1 to {LONGEST_QUERY:,} letters, such as 'select avg(age) from "
                          f"{TABLE}'")
@@ -70,6 +74,7 @@ def _parsed(connection: Any, query: Any, columns: Sequence[str]) -> Question:
         raise InputError("a query must not have several grouping sets; ask once for each")
     for part in ("select_list", "where_clause", "group_expressions"):
         _check(node.get(part), part == "select_list")
+    _check_names(node, schema)
     items, groups = node["select_list"], node.get("group_expressions") or []
     has = [any(_name(each) in AGGREGATES for each in _expressions(item)) for item in items]
     if not any(has):
@@ -86,8 +91,9 @@ def _parsed(connection: Any, query: Any, columns: Sequence[str]) -> Question:
     used = {_column(each)[-1].lower() for part in ("select_list", "where_clause", "group_expressions")
             for each in _expressions(node.get(part)) if each["class"] == "COLUMN_REF"}
     names = _names(connection, items)
+    named = tuple(name for name in schema.table_names if name.lower() in used)
     return Question(tree, names, keys, tuple(_name(item) in GROWING and not item.get("distinct") for item in items),
-                    order, limit, tuple(name for name in columns if name.lower() in used))
+                    order, limit, named, tuple(name for name in named if name.lower() in _categories(schema)))
 
 
 def statement_of(connection: Any, question: Question, factor: float) -> str:
@@ -155,6 +161,44 @@ def _check(part: Any, aggregates: bool) -> None:
                              f"{', '.join(sorted(AGGREGATES))} and simple functions of numbers, texts and dates")
         if name in AGGREGATES and not aggregates:
             raise InputError(f"the aggregate {name!r} must be selected; it cannot appear in WHERE or GROUP BY")
+
+
+def _check_names(node: Tree, schema: Schema) -> None:
+    """Raise an InputError if a name is no column's, or a text that a column is compared with is not its category.
+
+    A mistyped category has no rows in any table, so its interval would be a certain 0. So has one that a private
+    column does not list, but the private table may have rows of it.
+    """
+    expressions = [each for part in ("select_list", "where_clause", "group_expressions")
+                   for each in _expressions(node.get(part))]
+    columns = {name.lower() for name in schema.table_names} | {str(each.get("alias")).lower() for each in expressions}
+    for each in expressions:
+        if each["class"] == "COLUMN_REF" and _column(each)[-1].lower() not in columns:
+            raise InputError(f"there is no column {_column(each)[-1]!r}; the columns are "
+                             f"{', '.join(map(repr, schema.table_names))}; texts stand in single quotes")
+    categories = _categories(schema)
+    for each in expressions:
+        if each.get("type") in EQUALITIES:
+            sides = each.get("children") or [each["left"], each["right"]]
+            for name in [name for side in sides for name in _column(side)[-1:] if name.lower() in categories]:
+                known = categories[name.lower()]
+                for text in map(_text, sides):
+                    if text is not None and text not in known:
+                        raise InputError(f"column {name!r} has no category {text!r}; its categories are "
+                                         f"{', '.join(map(repr, known))}")
+
+
+def _categories(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Return the categories of the columns of texts, by the columns' names in small letters."""
+    return {column.name.lower(): tuple(map(str, column.categories)) for column in schema.columns
+            if column.categories and all(isinstance(each, str) for each in column.categories)}
+
+
+def _text(expression: Tree) -> str | None:
+    """Return the text that a constant is, or None."""
+    held = expression.get("literal") or expression.get("value") or {}
+    is_text = held.get("kind") == "STRING" or (held.get("type") or {}).get("id") == "VARCHAR"
+    return str(held.get("text", held.get("value"))) if is_text else None
 
 
 def _name(expression: Tree) -> str:

@@ -106,11 +106,11 @@ class Findings:
         """The first sentence: whether a release would be refused, and how many findings there are."""
         counts = {severity: sum(each.severity == severity for each in self.found) for severity in MEANINGS}
         if not self.found:
-            return f"Nothing was found in {self.rows:,} rows: a release would read the table as the schema says."
+            return f"Nothing was found in {times(self.rows, 'row')}: a release would read the table as the schema says."
         told = "A release would be refused" if self.refused else "A release would not be refused"
         numbers = ", ".join(times(count, "hint") if severity == "hint" else f"{count:,} {severity}"
                             for severity, count in counts.items() if count)
-        return f"{told}. {self.rows:,} rows were read; findings: {numbers}."
+        return f"{told}. {times(self.rows, 'row')} {'was' if self.rows == 1 else 'were'} read; findings: {numbers}."
 
     def __str__(self) -> str:
         text = [self.verdict]

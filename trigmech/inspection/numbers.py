@@ -93,7 +93,7 @@ class NumberLook:
     def _hints(self) -> list[Finding]:
         name, known = self._column.name, self._frequent.total
         if not known:
-            only = self._rows > 1 and not self._special.size
+            only = self._rows > 1 and not self._special.size and not any(each.count for each in self._bad.values())
             return [hint(name, "constant", self._rows, (), "no row holds a value", CONSTANT)] if only else []
         if self._frequent.complete and self._frequent.different == 1 and known == self._rows > 1:
             return [hint(name, "constant", known, (), f"all {times(known, 'row')} hold the same value", CONSTANT)]

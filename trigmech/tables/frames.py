@@ -256,6 +256,8 @@ def collected(table: Any) -> Any:
     InputError is raised if the table is neither, or cannot be read.
     """
     frame = _frame(table)
+    if isinstance(frame, np.ndarray) and frame.dtype.names:
+        raise InputError("the table is a structured array; pandas.DataFrame(table) makes a dataframe of it")
     if isinstance(frame, nw.DataFrame | np.ndarray):
         return table
     # A single column is a stream of Arrow as well, but none of tables.
