@@ -22,7 +22,7 @@ from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, 
 from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
-from trigmech.reconstruction.rows import CompiledObjective, FittedRows, RowObjective, independent_rows
+from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
 from trigmech.reconstruction.sparse import TableEstimate, estimate_of, with_margins
 
 # The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'

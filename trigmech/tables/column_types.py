@@ -100,7 +100,8 @@ def of_arrow(values: Any, absent: float) -> NDArray[Any]:
     made, begin = np.full(len(values), absent, dtype=kind), 0
     for piece in values.chunks if isinstance(values, pyarrow.ChunkedArray) else (values,):
         present, data = piece.buffers()
-        stop, held, own = piece.offset + len(piece), slice(None), made[begin : begin + len(piece)]
+        held: Any = slice(None)
+        stop, own = piece.offset + len(piece), made[begin : begin + len(piece)]
         if piece.null_count:
             bits = np.unpackbits(np.frombuffer(present, dtype=np.uint8), count=stop, bitorder="little")
             held = bits[piece.offset :].astype(bool)
