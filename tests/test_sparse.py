@@ -497,8 +497,7 @@ def test_a_large_fit_has_no_rows_where_its_tables_are_empty(released, monkeypatc
         assert (pair.table[tuple(own)] > 0.0).all()
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_large_fits_are_finished_once_and_visit_empty_cells_once_a_stage(released, monkeypatch, asked):
+def test_large_fits_ask_for_tables_of_three_once_and_visit_empty_cells_once_a_stage(released, monkeypatch):
     made, _ = released
     monkeypatch.setattr(fits, "FIRST", 1_600)
     # A table of two columns serves as well.
@@ -509,13 +508,12 @@ def test_large_fits_are_finished_once_and_visit_empty_cells_once_a_stage(release
         kept = getattr(where, name)
         monkeypatch.setattr(where, name, lambda *given, **named: (done.append(name), kept(*given, **named))[1])
 
-    note(fits, "_finished")
-    note(descent.CompiledObjective, "descend")
-    note(descent.CompiledObjective, "leave_empty")
-    monkeypatch.setattr(fits, "shrunk_beside", lambda apart, noise: np.full(apart.shape, 1e-9 * asked))
+    note(fits, "_ask_triples")
+    for name in ("descend", "leave_empty", "clear_empty"):
+        note(descent.CompiledObjective, name)
     fits.reconstruct_table(made.release, 5_999, np.random.default_rng(0))
-    stage, last = ["descend", "leave_empty"], ["_finished", *["leave_empty"] * descent.LAST_VISITS]
-    assert done == [*stage * (4 if asked else 3), *last]
+    stage, last = ["descend", "leave_empty"], ["clear_empty", *["leave_empty"] * descent.LAST_VISITS]
+    assert done == [*stage * 2, "_ask_triples", *stage, *last]
 
 
 def test_rows_that_grow_start_from_as_many_copies_of_each_or_one_less(released, monkeypatch):

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
+import trigmech as tm
 from trigmech.errors import InputError
+from trigmech.schema.toml import save
 from trigmech.tables import column_types
 from trigmech.tables import frames as tables
 from trigmech.tables.column_types import Categories, to_arrow
@@ -309,3 +311,35 @@ def test_columns_of_categories_have_all_of_them_in_order_and_keep_what_is_missin
     assert (arrow.type.ordered, arrow.to_pylist()) == (ordered, given)
     assert tables.like("polars", ("c",), [column], held)["c"].to_list() == given
     assert (tables.like("polars", ("c",), [column], held)["c"].dtype == pl.Categorical) == (kind == "text")
+
+
+@pytest.mark.parametrize("kind", ["float64", "int64"])
+def test_numbers_of_arrow_are_those_that_pyarrow_gives(kind):
+    rng = np.random.default_rng(0)
+    for absent in (False, True):
+        held = [None if absent and rng.random() < 0.3 else int(value) for value in rng.integers(-9, 9, size=40)]
+        whole = pa.array(held, pa.type_for_alias(kind))
+        pieces = pa.chunked_array([whole.slice(3, 10), whole.slice(7, 0), whole.slice(13)])
+        for each in (whole, whole.slice(11, 20), pieces, pa.chunked_array([], whole.type)):
+            expected = [-1 if value is None else value for value in each.to_pylist()]
+            found = column_types.of_arrow(each, -1)
+            assert found.dtype == kind
+            assert found.flags.writeable
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_release_of_csv_imports_none_of_the_libraries_that_it_can_do_without(tmp_path):
+    (tmp_path / "t.csv").write_text("x,kind,day\n" + "1.5,a,2020-01-02\n0,b,2020-01-03\n" * 15, "utf-8")
+    schema = tm.Schema((tm.Column("x", 0, 2), tm.Column("kind", kind="categorical", categories=("a", "b")),
+                        tm.Column("day", "2020-01-01", "2020-02-01", "datetime")))
+    save(tmp_path / "t.toml", schema)
+    code = (f"import os, sys; os.chdir({str(tmp_path)!r})\n"
+            "sys.argv = 'trigmech release t.csv --schema t.toml --epsilon 1 --delta 1e-3 --out t.tm'.split()\n"
+            "sys.argv += ['--csv', 's.csv']\n"
+            "from trigmech.cli import main\n"
+            "try: main()\n"
+            "except SystemExit as end: print(end.code or 0)\n"
+            "else: print(0)\n"
+            "print({'pandas', 'polars', 'sklearn', 'scipy.stats'} & set(sys.modules) or 'without')")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == ["0", "without"], done.stderr

@@ -4,6 +4,7 @@ import math
 import secrets
 from fractions import Fraction
 from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -354,10 +355,11 @@ def _measurement(law: str, scale: float) -> Any:
 
 @cache
 def _opendp() -> Any:
-    import opendp.prelude as dp
+    # Not by its prelude, which imports scikit-learn, polars and pandas where they are installed: seconds.
+    from opendp import domains, measurements, metrics, mod
 
-    dp.enable_features("contrib")
-    return dp
+    mod.enable_features("contrib")
+    return SimpleNamespace(**(vars(domains) | vars(metrics)), m=measurements)
 
 
 def _apply(measurement: Any, values: Values) -> Values:

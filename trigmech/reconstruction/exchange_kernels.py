@@ -21,20 +21,22 @@ class Crossed(NamedTuple):
 
     Place s belongs to table ``of[s]``, whose cells begin at ``begin[s]``. Their place there is the sum of ``strides``
     times the codes of a row at ``at`` (s, 4): the first two are exchanged, the others stay; a stride of 0 means no
-    column. Tables of which all columns are exchanged, in any of the
-    four, do not change; they begin at ``last[c]``. A row's codes are its cells in the maps ``maps`` (k,) of
-    ``columns``; those of column j begin at code_of[j]. Each cell has its place ``cells`` among all. Its weight and its
-    residual stand side by side in ``held`` (cells, 2), as they are read together.
+    column. Tables of two columns come first, those of three begin at ``wide[c]``. Tables of which all columns are
+    exchanged do not change; they begin at ``last[c]``. A row's codes are its cells in the maps of these tables; those
+    of column j are code_of[j] to code_of[j + 1]. What stands next to each other is read together: the codes ``coded``
+    of a position, the first of which begin at code_start[j] for column j, and in ``held`` (cells, 2) the weight and
+    the residual of a cell, which has its place ``cells`` among all.
     """
 
     start: Integers
+    wide: Integers
     last: Integers
     of: Integers
     begin: Integers
     at: Integers
     strides: Integers
-    maps: Integers
-    columns: Integers
+    coded: Codes
+    code_start: Integers
     code_of: Integers
     cells: Integers
     held: Floats
@@ -50,18 +52,19 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
     spares most looks at products, of which there are many.
     """
     shape = rows.shape[1], objective.feature.shape[0]
-    value, other, cell = np.zeros(shape), np.zeros(shape), objective.cell
+    value, other = np.zeros(shape), np.zeros(shape)
     gained = np.empty(len(residuals.products))
     crossed = _crossed_of(objective, residuals.tables, chosen, sets)
     # Calls with few arrays cost less than those with all of them.
-    maps, columns, start, last = crossed.maps, crossed.columns, crossed.start, crossed.last
+    coded, code_start, code_of = crossed.coded, crossed.code_start, crossed.code_of
+    start, wide, last = crossed.start, crossed.wide, crossed.last
     begin, at, strides, held = crossed.begin, crossed.at, crossed.strides, crossed.held
-    mine, theirs = np.zeros(len(maps), dtype=np.int64), np.zeros(len(maps), dtype=np.int64)
+    mine, theirs = np.zeros(code_of[-1], dtype=np.int64), np.zeros(code_of[-1], dtype=np.int64)
     of, member_start = sets.members.of, sets.members.start
     moves = 0
     for place in range(len(order)):
         one, known = rows[order[place]], False
-        _find_codes(cell, maps, columns, one, mine)
+        _find_codes(coded, code_start, code_of, one, mine)
         for candidate in range(others.shape[1]):
             two, both, seen = rows[others[place, candidate]], False, False
             for c in range(len(chosen)):
@@ -69,9 +72,9 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 if _alike(one, two, of, member_start[own], member_start[own + 1]):
                     continue
                 if not seen:
-                    _find_codes(cell, maps, columns, two, theirs)
+                    _find_codes(coded, code_start, code_of, two, theirs)
                     seen = True
-                change = _change(begin, at, strides, held, start[c], last[c], mine, theirs)
+                change = _change(begin, at, strides, held, start[c], wide[c], last[c], mine, theirs)
                 if change > 0.0:
                     continue
                 # Few pairs come so far.
@@ -85,7 +88,7 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                     _move(crossed, c, mine, theirs)
                     _exchange(objective.features, residuals.products, sets, own, one, two, value, other, gained)
                     for s in range(member_start[own], member_start[own + 1]):
-                        for k in range(crossed.code_of[of[s]], crossed.code_of[of[s] + 1]):
+                        for k in range(code_of[of[s]], code_of[of[s] + 1]):
                             mine[k], theirs[k] = theirs[k], mine[k]
     put_back(crossed.cells, crossed.held[:, 1], residuals.tables)
     return moves
@@ -108,28 +111,34 @@ def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Set
                     code[tables.maps[t, c]] = 0
     maps = np.flatnonzero(code == 0)
     code[maps] = np.arange(len(maps))
-    columns, d = np.zeros(len(maps), dtype=np.int64), len(of_set)
-    code_of = np.searchsorted(maps, objective.map_of)
-    for j in range(d):
-        columns[code_of[j] : code_of[j + 1]] = j
+    code_of, sizes = np.searchsorted(maps, objective.map_of), np.diff(objective.first)
+    ends = np.cumsum(sizes * np.diff(code_of))
+    code_start, coded = ends - sizes * np.diff(code_of), np.zeros(ends[-1], dtype=np.int32)
+    for j in range(len(sizes)):
+        many = code_of[j + 1] - code_of[j]
+        for i in range(many):
+            coded[code_start[j] + i : ends[j] : many] = objective.cell[maps[code_of[j] + i], : sizes[j]]
     cells = np.zeros(total, dtype=np.int64)
     for t in range(count):
         if begins[t] >= 0:
             for i in range(tables.offset[t + 1] - tables.offset[t]):
                 cells[begins[t] + i] = tables.offset[t] + i
-    start, last = np.zeros(len(chosen) + 1, dtype=np.int64), np.zeros(len(chosen), dtype=np.int64)
+    start, wide, last = np.zeros(len(chosen) + 1, dtype=np.int64), np.zeros(len(chosen), dtype=np.int64), np.zeros(
+        len(chosen), dtype=np.int64)
     of, begin = np.zeros(asked, dtype=np.int64), np.zeros(asked, dtype=np.int64)
     at, strides, s = np.zeros((asked, 4), dtype=np.int64), np.zeros((asked, 4), dtype=np.int64), 0
     for o in range(len(chosen)):
         own = chosen[o]
-        for whole in range(2):
+        for kind in range(3):
             for i in range(of_tables.start[own], of_tables.start[own + 1]):
-                t, inside, outside = of_tables.of[i], 0, 2
+                t, inside, outside = of_tables.of[i], 0, 0
                 for c in range(widest):
-                    outside += tables.columns[t, c] >= 0 and of_set[tables.columns[t, c]] != own
-                if (outside == 2) != (whole == 1):
+                    if tables.columns[t, c] >= 0:
+                        inside += of_set[tables.columns[t, c]] == own
+                        outside += of_set[tables.columns[t, c]] != own
+                if kind != (2 if outside == 0 else 0 if inside == outside == 1 else 1):
                     continue
-                of[s], begin[s], outside = t, begins[t], 2
+                of[s], begin[s], inside, outside = t, begins[t], 0, 2
                 for c in range(widest):
                     h = tables.columns[t, c]
                     if h >= 0:
@@ -137,13 +146,15 @@ def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Set
                         at[s, place], strides[s, place] = code[tables.maps[t, c]], tables.strides[t, c]
                         inside, outside = inside + (of_set[h] == own), outside + (of_set[h] != own)
                 s += 1
-            if whole == 0:
+            if kind == 0:
+                wide[o] = s
+            elif kind == 1:
                 last[o] = s
         start[o + 1] = s
     held = np.empty((total, 2))
     for i in range(total):
         held[i, 0], held[i, 1] = objective.table_weights[cells[i]], table[cells[i]]
-    return Crossed(start, last, of, begin, at, strides, maps, columns, code_of, cells, held)
+    return Crossed(start, wide, last, of, begin, at, strides, coded, code_start, code_of, cells, held)
 
 
 @njit(cache=True, nogil=True)
@@ -184,24 +195,37 @@ def _exchange(features: Integers, product: Floats, sets: Sets, own: int, one: Ro
 
 
 @njit(cache=True, nogil=True)
-def _find_codes(cell: Codes, maps: Integers, columns: Integers, row: Row, codes: Integers) -> None:
+def _find_codes(coded: Codes, code_start: Integers, code_of: Integers, row: Row, codes: Integers) -> None:
     """Write the codes of a row."""
-    for k in range(len(codes)):
-        codes[k] = cell[np.uint64(maps[k]), np.uint32(row[np.uint64(columns[k])])]
+    for j in range(len(row)):
+        first, many = code_of[j], code_of[j + 1] - code_of[j]
+        begin = code_start[j] + many * row[j]
+        for i in range(many):
+            codes[np.uint64(first + i)] = coded[np.uint64(begin + i)]
 
 
 @njit(cache=True, nogil=True)
-def _change(begin: Integers, at: Integers, strides: Integers, held: Floats, first: int, last: int, one: Integers,
-            two: Integers) -> float:
+def _change(begin: Integers, at: Integers, strides: Integers, held: Floats, first: int, wide: int, last: int,
+            one: Integers, two: Integers) -> float:
     """Return by how much the tables' part of the objective grows if two rows exchange the entries of a set."""
     change = 0.0
-    for s in range(np.uint64(first), np.uint64(last)):
+    for s in range(np.uint64(first), np.uint64(wide)):
+        i, k, p, u = np.uint64(at[s, 0]), np.uint64(at[s, 2]), strides[s, 0], strides[s, 2]
+        a, b, x, y = begin[s] + u * one[k], begin[s] + u * two[k], p * one[i], p * two[i]
+        if a != b and x != y:
+            change += _gain(held, a, b, x, y)
+    for s in range(np.uint64(wide), np.uint64(last)):
         a, b, x, y = _places(begin, at, strides, s, one, two)
         if a != b and x != y:
-            ay, ax, bx, by = np.uint64(a + y), np.uint64(a + x), np.uint64(b + x), np.uint64(b + y)
-            change += (held[ay, 0] * (1.0 + 2.0 * held[ay, 1]) + held[ax, 0] * (1.0 - 2.0 * held[ax, 1])
-                       + held[bx, 0] * (1.0 + 2.0 * held[bx, 1]) + held[by, 0] * (1.0 - 2.0 * held[by, 1]))
+            change += _gain(held, a, b, x, y)
     return change
+
+
+@njit(cache=True, nogil=True)
+def _gain(held: Floats, a: int, b: int, x: int, y: int) -> float:
+    ay, ax, bx, by = np.uint64(a + y), np.uint64(a + x), np.uint64(b + x), np.uint64(b + y)
+    return (held[ay, 0] * (1.0 + 2.0 * held[ay, 1]) + held[ax, 0] * (1.0 - 2.0 * held[ax, 1])
+            + held[bx, 0] * (1.0 + 2.0 * held[bx, 1]) + held[by, 0] * (1.0 - 2.0 * held[by, 1]))
 
 
 @njit(cache=True, nogil=True)

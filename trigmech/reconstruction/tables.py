@@ -22,7 +22,7 @@ from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, 
 from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
-from trigmech.reconstruction.rows import CompiledObjective, FittedRows, RowObjective, independent_rows
+from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
 from trigmech.reconstruction.sparse import TableEstimate, estimate_of, with_margins
 
 # The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'
@@ -71,21 +71,22 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
     release = constrained.of(release)
     targets = Targets(release, shrunk)
     with one_blas_thread():
-        # With tables of three columns large fits go on, which would undo what is done last.
-        fitted = descended(targets, constrained, count, rng, last=not release.triples)
-        fitted = _with_triples(fitted, targets, constrained, rng)
+        if count > FIRST:
+            fitted = descended(targets, constrained, count, rng, release.triples)
+        else:
+            fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
     points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
                           fitted.sweeps, time.perf_counter() - started, fitted.misfit, True, targets.dependent)
 
 
-def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng: np.random.Generator, *,
-              last: bool = True) -> FittedRows:
+def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng: np.random.Generator,
+              triples: Sequence[Measurement[Marginal]] = ()) -> FittedRows:
     """Return rows of positions that fit the targets and keep the constraints. Both must use the same positions.
 
     More than `FIRST` rows grow: a part of them is fitted first, and `COPIES` copies of each of these rows are fitted
-    further. Then few rows are left in cells that should be empty, and these cost so much that they leave. Unless this
-    fit is the ``last``, more than `FIRST` rows stay as the descent leaves them.
+    further; the last ones also to some tables of three columns. Then few rows are left in cells that should be empty,
+    and these cost so much that they leave.
     """
     sizes = [count]
     while sizes[0] > FIRST:
@@ -97,24 +98,21 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     sweeps = 0
     for size in sizes:
         rows, objective = rows[np.arange(size) % len(rows)], targets.objective(size, firm=size > sizes[0])
+        if size == count > sizes[0]:
+            _ask_triples(objective, triples, rows)
         constrained.ask(objective)
         if size < count:
             sweeps += objective.compiled().descend(rows, rng, exchanging=int(not sweeps), smooth=True,
                                                    sampled=SAMPLED).sweeps
-    fitted = _descended(objective, rows, targets, rng, exchanging=int(not sweeps), last=last)
+    fitted = _descended(objective, rows, targets, rng, exchanging=int(not sweeps))
     return replace(fitted, sweeps=sweeps + fitted.sweeps)
 
 
 def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets", rng: np.random.Generator,
-               exchanging: int = 1, *, last: bool = True) -> FittedRows:
+               exchanging: int = 1) -> FittedRows:
     compiled, large = objective.compiled(), len(rows) > FIRST
     fitted = compiled.descend(rows, rng, exchanging=exchanging, smooth=True, sampled=SAMPLED if large else None)
-    return fitted if large and not last else _finished(objective, compiled, fitted, targets, rng)
-
-
-def _finished(objective: RowObjective, compiled: CompiledObjective, fitted: FittedRows, targets: "Targets",
-              rng: np.random.Generator) -> FittedRows:
-    if len(fitted.rows) > FIRST:
+    if large:
         fitted = compiled.clear_empty(fitted, rng)
     # The moves between cells ignored the dependence within cells.
     cells = [objective.joint_cells(j) for j in range(objective.d)]
@@ -128,12 +126,21 @@ def _finished(objective: RowObjective, compiled: CompiledObjective, fitted: Fitt
 def _with_triples(fitted: FittedRows, targets: "Targets", constrained: ConstrainedRows,
                   rng: np.random.Generator) -> FittedRows:
     """Return rows that also fit the tables of three columns, where these show more than the tables of two."""
-    release, rows = targets.release, fitted.rows
-    if not release.triples:
+    if not targets.release.triples:
         return fitted
-    objective = targets.objective(len(rows), firm=len(rows) > FIRST)
+    objective = targets.objective(len(fitted.rows))
+    asked = _ask_triples(objective, targets.release.triples, fitted.rows)
+    constrained.ask(objective)
+    if not asked:
+        return fitted
+    further = _descended(objective, fitted.rows, targets, rng)
+    return replace(further, sweeps=fitted.sweeps + further.sweeps)
+
+
+def _ask_triples(objective: RowObjective, triples: Sequence[Measurement[Marginal]], rows: NDArray[np.int32]) -> bool:
+    """Ask for tables of three columns that differ from these rows' by more than noise; return whether any does."""
     asked, maps = False, dict[tuple[int, int], int]()
-    for measured in release.triples:
+    for measured in triples:
         query, noise = measured.query, measured.deviation
         held = query.counted(rows[:, list(query.columns)], np.full(len(rows), 1.0)) / len(rows)
         # Deviations beyond 1 are only noise, and their squares could overflow.
@@ -145,11 +152,7 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
             objective.table([maps[j, id(cells)] for j, cells in zip(query.columns, query.maps, strict=True)],
                             held + kept, 1.0 / max(noise, LEAST / len(rows)) ** 2)
             asked = True
-    constrained.ask(objective)
-    if not asked:
-        return fitted if len(rows) <= FIRST else _finished(objective, objective.compiled(), fitted, targets, rng)
-    further = _descended(objective, rows, targets, rng)
-    return replace(further, sweeps=fitted.sweeps + further.sweeps)
+    return asked
 
 
 def strengths_of(release: Release) -> tuple[Array, Array]:

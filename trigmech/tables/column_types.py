@@ -67,7 +67,7 @@ def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
         held = np.ma.getdata(column).tolist() if mask is None else [
             None if missing else text for text, missing in zip(np.ma.getdata(column).tolist(), mask, strict=True)]
         if all(text is None or isinstance(text, str) for text in held):
-            return _of_texts(held)
+            return texts_to_arrow(held)
     kind = {"type": pyarrow.string()} if column.dtype.kind == "O" else {}
     array = pyarrow.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask, **kind)
     if categories is None:
@@ -80,7 +80,7 @@ def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
                                                ordered=categories.ordered)
 
 
-def _of_texts(texts: list[str | None]) -> Any:
+def texts_to_arrow(texts: Sequence[str | None]) -> Any:
     """Return texts as a pyarrow array, without asking pandas."""
     import pyarrow
 
@@ -89,6 +89,26 @@ def _of_texts(texts: list[str | None]) -> Any:
     present = np.packbits(np.array([text is not None for text in texts], dtype=bool), bitorder="little")
     return pyarrow.Array.from_buffers(pyarrow.string(), len(texts), [
         pyarrow.py_buffer(present), pyarrow.py_buffer(ends), pyarrow.py_buffer(b"".join(encoded))])
+
+
+def of_arrow(values: Any, absent: float) -> NDArray[Any]:
+    """Return numbers of 64 bits, a pyarrow array in one piece or in several, without asking pandas; ``absent`` if null.
+    """
+    import pyarrow
+
+    kind = np.float64 if pyarrow.types.is_floating(values.type) else np.int64
+    made, begin = np.full(len(values), absent, dtype=kind), 0
+    for piece in values.chunks if isinstance(values, pyarrow.ChunkedArray) else (values,):
+        present, data = piece.buffers()
+        held: Any = slice(None)
+        stop, own = piece.offset + len(piece), made[begin : begin + len(piece)]
+        if piece.null_count:
+            bits = np.unpackbits(np.frombuffer(present, dtype=np.uint8), count=stop, bitorder="little")
+            held = bits[piece.offset :].astype(bool)
+        if len(piece):
+            own[held] = np.frombuffer(data, dtype=kind, count=stop)[piece.offset :][held]
+        begin += len(piece)
+    return made
 
 
 def to_pandas(column: NDArray, categories: Categories | None = None) -> Any:

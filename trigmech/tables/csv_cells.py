@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from trigmech.tables.column_types import texts_to_arrow, to_arrow
 from trigmech.tables.scalars import seconds_of
 
 
@@ -25,8 +28,8 @@ def trimmed(cells: Any, missing: Iterable[str], categories: Iterable[Any] = ()) 
     marks = {mark.strip() for mark in missing} - present
     # All of Unicode's white space, as str.strip does.
     cells = pc.utf8_trim_whitespace(cells)
-    absent = pc.is_in(cells, value_set=pa.array(sorted(marks), pa.string()))
-    return pc.if_else(absent, pa.scalar(None, pa.string()), cells)
+    absent = pc.is_in(cells, value_set=texts_to_arrow(sorted(marks)))
+    return pc.if_else(absent, pa.nulls(1, pa.string())[0], cells)
 
 
 def with_points(cells: Any, decimal: str) -> Any:
@@ -69,7 +72,7 @@ def times_of(cells: Any, date_format: str | None) -> Any:
     seconds = [None if second is None else int(second) for second in found]
     if None in seconds:
         return None
-    return pa.array(seconds, pa.int64()).cast(pa.timestamp("s")).take(coded.indices)
+    return to_arrow(np.array(seconds, dtype=np.int64)).cast(pa.timestamp("s")).take(coded.indices)
 
 
 def seconds_of_text(text: str, date_format: str | None) -> float | None:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from trigmech.errors import InputError
-from trigmech.tables.column_types import ColumnOfFile
+from trigmech.tables.column_types import ColumnOfFile, texts_to_arrow
 from trigmech.tables.csv_cells import floats_of, times_of, trimmed, with_points
 from trigmech.tables.writer import A_RELEASE, SEPARATORS, WORKBOOK, give
 
@@ -97,12 +97,13 @@ class CsvText:
         import pyarrow.compute as pc
 
         n, cell, gaps, within = 0, "", False, [0, 0]
+        nothing = texts_to_arrow([""])[0]
         for batch in self.batches(sorted({0, len(self.names) - 1}), empty_lines=True):
             if batch.num_rows:
                 n += batch.num_rows
                 first, last = batch.column(0), batch.column(batch.num_columns - 1)
                 cell = last[-1].as_py()
-                gaps = gaps or pc.any(pc.and_(pc.equal(first, ""), pc.equal(last, ""))).as_py()
+                gaps = gaps or pc.any(pc.and_(pc.equal(first, nothing), pc.equal(last, nothing))).as_py()
                 if len(self.names) == 1:
                     returns, both, feeds = (pc.sum(pc.count_substring(first, sign)).as_py()
                                             for sign in ("\r", "\r\n", "\n"))

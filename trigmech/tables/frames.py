@@ -18,7 +18,7 @@ from trigmech._arrays import Array, Integers
 from trigmech._optional import Later, need
 from trigmech._validate import lacks, numbers
 from trigmech.errors import InputError, TrigmechError
-from trigmech.tables.column_types import Categories, filled, to_arrow, to_pandas
+from trigmech.tables.column_types import Categories, filled, of_arrow, to_arrow, to_pandas
 from trigmech.tables.scalars import (
     distinct_arrow,
     distinct_objects,
@@ -170,6 +170,9 @@ class Columns:
                 series, dtype = self._frame[name], self._schema[name]
                 if _native_type(series).startswith("date64"):
                     series, dtype = series.cast(nw.Date), nw.Date()
+                if _native_type(series) == "timestamp[s]":
+                    # As a file of CSV has them. The other way pyarrow would import pandas.
+                    return _to_floats(series.cast(nw.Int64))
                 if dtype in (nw.Datetime, nw.Date):
                     milliseconds = series.dt.timestamp("ms").cast(nw.Float64).to_numpy()
                     return np.floor(milliseconds.astype(np.float64, copy=False) / 1000.0)
@@ -356,7 +359,7 @@ def _to_floats(series: "nw.Series") -> NDArray:
         import pyarrow
 
         # Unsafe only in that integers beyond 2^53 are rounded, as everywhere else.
-        return series.to_native().cast(pyarrow.float64(), safe=False).to_numpy()
+        return of_arrow(series.to_native().cast(pyarrow.float64(), safe=False), np.nan)
     if series.implementation.is_pandas_like():
         # Not by a cast: those of types backed by Arrow refuse integers beyond 2^53.
         return series.to_native().to_numpy(dtype=np.float64, na_value=np.nan)

@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.tables.column_types import of_arrow
+
 # Python's own types: their equal values mean the same everywhere. For all other types equality means little:
 # times that differ in `fold` are equal within a zone and an hour apart, and a class may call anything equal.
 PLAIN = frozenset({str, int, float, bool, datetime.date, type(None)})
@@ -78,8 +80,7 @@ def distinct_arrow(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
         return [], np.full(len(values), -1)
     if not pyarrow.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    codes = values.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return values.dictionary.to_pylist(), codes
+    return values.dictionary.to_pylist(), of_arrow(values.indices.cast(pyarrow.int64()), -1)
 
 
 def seconds_of(value: Any) -> float | None:
