@@ -243,20 +243,19 @@ class Imputations:
     def _covariance_of_estimates(self, whole: Array, halves: Array, again: Array) -> Array:
         """Return the covariance (k, k) that estimates have about a truth where all numbers are 0."""
         one, other = np.split(whole, 2)
-        between, open_ = 2.0 * np.atleast_2d(np.cov((0.5 * (one + other)).T)), _left_open(halves)
-        covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
-        if again.size:
-            off = at_zero(again)
-            covariance += _positive(off.T @ off / len(off) - RANDOM * self.rows * open_ * self.white)
-        return np.asarray(covariance)
+        between = 2.0 * np.atleast_2d(np.cov((0.5 * (one + other)).T))
+        return self._summed(between, whole, halves, at_zero(again))
 
     def _covariance(self, whole: Array, halves: Array, again: Array) -> Array:
         """Return the covariance (k, k) of the mean of numbers (m, k), whose diagonal is that of :meth:`combined`."""
-        between = np.atleast_2d(np.cov(whole.T))
+        return self._summed(np.atleast_2d(np.cov(whole.T)), whole, halves, bias(again))
+
+    def _summed(self, between: Array, whole: Array, halves: Array, off: Array) -> Array:
+        """Return the sum of the covariances (k, k): between tables, left open by the release, and of fits that are off.
+        """
         open_ = _left_open(halves)
         covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
-        if again.size:
-            off = bias(again)
+        if off.size:
             covariance += _positive(off.T @ off / len(off) - RANDOM * self.rows * open_ * self.white)
         return np.asarray(covariance)
 
