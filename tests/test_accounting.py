@@ -18,6 +18,7 @@ from trigmech.privacy.accounting import (
     filtered_epsilon,
     gaussian_epsilon,
     gaussian_mu,
+    gdp_mu,
     mu_of_pure,
     next_charge,
 )
@@ -200,10 +201,10 @@ def test_a_filter_takes_the_smaller_of_two_sums():
     few, many = [pure(0.1), each(0.1, 3)], [pure(0.01, 1000), gaussian(0.1, 4)]
     assert filtered_epsilon(few, 1e-6) == filtered_epsilon(few, 0.0) == pytest.approx(0.4)
     mu = math.sqrt(1000 * mu_of_pure(0.01) ** 2 + 4 * 0.01)
-    assert accounting._mu(many) == pytest.approx(mu, rel=1e-12)
+    assert gdp_mu(many) == pytest.approx(mu, rel=1e-12)
     assert filtered_epsilon(many, 1e-6) == pytest.approx(oracles.gaussian_epsilon(mu, 1e-6), rel=1e-9)
     assert filtered_epsilon(many, 0.0) == math.inf
-    assert filtered_epsilon([], 0.0) == filtered_epsilon([], 0.1) == accounting._mu([]) == 0.0
+    assert filtered_epsilon([], 0.0) == filtered_epsilon([], 0.1) == gdp_mu([]) == 0.0
 
 
 # Claims of other tools
@@ -273,6 +274,7 @@ def test_a_sum_of_pure_costs_is_the_float_next_to_the_exact_one():
 def test_what_is_told_with_more_than_delta_proves_nothing(delta):
     for charges in ([claim(0.1, 0.2)], [claim(0.1, 0.15), gaussian(0.1)], [claim(1.0, 1e-3, 10**6)]):
         assert epsilon_of(charges, delta) == math.inf
+        assert gdp_mu(charges) == math.inf
         assert charges[0].pure_epsilon == math.inf
 
 
@@ -417,7 +419,7 @@ def test_the_mu_of_charges_together_is_never_below_the_exact_root_of_their_squar
         charges = [Charge("values", "gaussian", float(rng.uniform(0.1, 9.0)), float(rng.uniform(0.01, 3.0)), "L2",
                           int(rng.integers(1, 9)), "given") for _ in range(int(rng.integers(1, 6)))]
         exact = sum(charge.count * (Fraction(charge.sensitivity) / Fraction(charge.scale)) ** 2 for charge in charges)
-        found = Fraction(accounting._mu(charges)) ** 2
+        found = Fraction(gdp_mu(charges)) ** 2
         assert found >= exact
         close.append(float(found / exact) - 1.0)
     # By no more than a few bits, of which about half are needed: without them every other root would be too small.

@@ -150,7 +150,7 @@ def _composed(parts: tuple[Pure, ...], mu: float, delta: float) -> float:
 def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0.0) -> float:
     """Return an epsilon that holds at a delta even if each charge was chosen after looking at the outputs before it.
 
-    The smaller of the sum of pure epsilons and that of their Gaussian DP; the proof is in the module's docstring.
+    The smaller of the sum of pure epsilons and the epsilon of :func:`gdp_mu`; the proof is in the module's docstring.
 
     Parameters
     ----------
@@ -180,6 +180,15 @@ def claimed_delta(charges: Iterable[Charge]) -> Fraction:
     """Return the sum of all deltas of claims and thresholds, each of their releases counted."""
     return sum((charge.count * as_decimal(charge.claimed_delta) for charge in charges if charge.claimed_delta > 0),
                Fraction(0))
+
+
+def gdp_mu(charges: Iterable[Charge]) -> float:
+    """Return mu for which all charges together are mu-GDP, fully adaptively: the root of the sum of their mu^2.
+
+    Pure charges enter by :func:`mu_of_pure`, each of their releases on its own. Infinite with a claimed delta > 0.
+    """
+    charges = list(charges)
+    return math.inf if any(charge.claimed_delta > 0 for charge in charges) else _mu(charges)
 
 
 @dataclass(frozen=True)
@@ -309,7 +318,7 @@ def _claimed_epsilon(charges: Iterable[Charge]) -> Fraction:
 
 
 def _mu(charges: Iterable[Charge]) -> float:
-    """Return mu for which all charges are mu-GDP, fully adaptively; of claims, what is left if they reveal nothing."""
+    """Return :func:`gdp_mu`, of claims: of what is left of them if they do not reveal all."""
     return _UP * math.hypot(*(charge.mu if charge.law == "gaussian" else
                               math.sqrt(charge.count) * mu_of_pure(charge.sensitivity / charge.least_scale)
                               for charge in charges))
