@@ -161,7 +161,11 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
         _save(made, asked.out, book)
         if asked.rounds is not None:
             asked.rounds.resolve().unlink(missing_ok=True)
-        count = None if asked.csv is None else _write_table(made, asked.csv, asked.rows, asked.out)
+        count = None
+        if asked.csv is not None:
+            with paid_for(asked.csv, f"The release itself is saved as {str(asked.out)!r}; `trigmech sample` makes a "
+                                     "table from it at no further cost"):
+                count = write_sample(made, asked.csv, asked.rows)
     said += warn(clipping_of(made))
     said += warn([f"{sentence}. The release is saved, because its budget is spent" for sentence in made.warnings],
                  "WARNING")
@@ -253,12 +257,6 @@ def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
             book.note_kept(made.ledger.run, beside)
     raise PaidError(f"{reason}. The release, whose budget is spent, was saved as {str(beside)!r} instead: copy it to "
                     "a safe place")
-
-
-def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> Sampled:
-    with paid_for(csv, f"The release itself is saved as {str(out)!r}; `trigmech sample` makes a table from it at no "
-                       "further cost"):
-        return write_sample(made, csv, rows)
 
 
 def _tell(made: tm.Synthesis, asked: Asked, count: Sampled | None, said: list[str], as_json: bool) -> None:

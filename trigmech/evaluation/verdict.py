@@ -169,7 +169,7 @@ def verdict_of(measures: Sequence[QualityMeasure], columns: Mapping[str, Light] 
                 named[light].insert(0, f"{len(held)} of {len(columns)} single columns")
             elif held:
                 named[light].insert(0, f"the column{'s' * (len(held) > 1)} {_named(held)}")
-    parts = [f"{beginnings[light]} {_listed(words)}" for light, words in named.items() if words]
+    parts = [f"{beginnings[light]} {english(words)}" for light, words in named.items() if words]
     text = "; ".join(parts) or "nothing could be measured"
     more = [f" {MORE_COPIES}." for measure in measures if measure.name == "copies" and measure.light == "poor"]
     return f"{text[0].upper()}{text[1:]}.{''.join(more)}"
@@ -178,8 +178,9 @@ def verdict_of(measures: Sequence[QualityMeasure], columns: Mapping[str, Light] 
 def _named(names: Sequence[str]) -> str:
     """Return the names of columns, but no more than a line has room for."""
     more = len(names) - MOST_NAMED
-    return _listed(names) if more <= 1 else f"{', '.join(names[:MOST_NAMED])} and {more} others"
+    return english(names) if more <= 1 else f"{', '.join(names[:MOST_NAMED])} and {more} others"
 
 
-def _listed(names: Sequence[str]) -> str:
+def english(names: Sequence[str]) -> str:
+    """Return words as an English list."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

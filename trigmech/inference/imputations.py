@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._arrays import Array
-from trigmech._validate import check_level, fields, finite, of_kind
+from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
 from trigmech.inference.bias import at_zero, bias, squared
 from trigmech.inference.estimate import Estimate, within
@@ -261,11 +261,11 @@ class Imputations:
 
     def _found(self, statistic: Callable[[Any], ArrayLike]) -> tuple[Array, Array, Array]:
         """Return a statistic of each table (m, ...), of its halves (m, 2, ...) and of rehearsals (r, 3, ...)."""
-        whole = [_answers(statistic, self.columns(i)) for i in range(len(self))]
-        halves = [[_answers(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
+        whole = [answered(statistic, self.columns(i)) for i in range(len(self))]
+        halves = [[answered(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
         if any(each.shape != whole[0].shape for each in whole):
             raise InputError("the statistic must return the same number of values for every table")
-        again = [[_answers(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
+        again = [[answered(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
                  for k in range(len(self.rehearsed))]
         return np.array(whole), np.array(halves), np.array(again).reshape(len(again), 3, *whole[0].shape)
 
@@ -317,12 +317,3 @@ def _positive(symmetric: Array) -> Array:
     """Return the nearest symmetric matrix (k, k) without negative eigenvalues."""
     size, along = np.linalg.eigh(symmetric)
     return np.asarray((along * np.maximum(size, 0.0)) @ along.T)
-
-
-def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],
-             shape: tuple[int, ...] | None = None) -> Array:
-    values = np.asarray(statistic(table))
-    values = finite("the statistic's result", values, *values.shape).astype(np.float64)
-    if shape is not None and values.shape != shape:
-        raise InputError("the statistic must return the same number of values for every table")
-    return values
