@@ -21,7 +21,7 @@ from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
 from trigmech.inference.bias import at_zero, bias, squared
 from trigmech.inference.estimate import Estimate, within
-from trigmech.schema.schema import Schema
+from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 
 # The name of the format of files.
@@ -305,6 +305,13 @@ class Imputations:
         return Estimate(value, deviation, value - half, value + half,
                         np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
                         self.population)
+
+
+def truth_of(imputations: Imputations) -> str:
+    """Return what intervals are of, in words: the private table, or its population."""
+    rows = f"{imputations.n:,} {counted(imputations.schema)}"
+    return (f"the population of which the private table's {rows} are a sample" if imputations.population else
+            f"the private table of {rows}")
 
 
 def _left_open(halves: Array) -> Array:
