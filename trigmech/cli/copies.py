@@ -114,5 +114,5 @@ def page_of(held: tm.Imputations, names: tuple[str, ...]) -> str:
     formula = " ~ ".join((*plain, "1")[:2]) if plain else f"{names[0]} ~ 1"
     scaled = "." if held.rows == held.n else (
         f", so counts and sums must be multiplied by {held.n / held.rows:.6g} to be those of the private table.")
-    return PAGE.format(m=len(held), n=held.n, rows=held.rows, counted=counted(held.schema), scaled=scaled, formula=formula,
-                       factor=f"{held.rows / held.n:.6g}")
+    return PAGE.format(m=len(held), n=held.n, rows=held.rows, counted=counted(held.schema), scaled=scaled,
+                       formula=formula, factor=f"{held.rows / held.n:.6g}")

@@ -204,9 +204,9 @@ def too_few(n: int, schema: tm.Schema, asked: Asked) -> str:
     expected = tm.preview(n, schema, asked.budget, mechanism=asked.mechanism, bounds_share=asked.bounds_share)
     errors = [f"{each.column!r}, {each}" for each in expected.columns]
     more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
-    return (f"{n} {counted(schema)} are too few for a release: below {FEWEST} a release is mostly noise; expected standard "
-            f"deviations of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases the "
-            "table anyway")
+    return (f"{n} {counted(schema)} are too few for a release: below {FEWEST} a release is mostly noise; expected "
+            f"standard deviations of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force "
+            "releases the table anyway")
 
 
 def warn(warnings: list[str], mark: str = "warning") -> list[str]:

@@ -1,11 +1,11 @@
 """NON-PRIVATE. Limits for measures, and the verdict in words that follows from them; docs/evaluate.md states them."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from trigmech._files import read_toml
 from trigmech.errors import InputError, shown
 
 Light = Literal["good", "care", "poor"]
@@ -79,16 +79,7 @@ def load_limits(path: str | Path) -> dict[str, LightLimits]:
     InputError
         If the file cannot be read, names something else, or ``care`` is nearer to the best value than ``good``.
     """
-    path = Path(path)
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise InputError(f"cannot read the limits {str(path)!r}: {problem.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{str(path)!r} is not a file of limits: it must be UTF-8 text") from None
-    except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{str(path)!r} is not valid TOML: {problem}") from None
-    return LIMITS | {name: _limit(name, own) for name, own in given.items()}
+    return LIMITS | {name: _limit(name, own) for name, own in read_toml(path, "a file of limits").items()}
 
 
 def _limit(name: str, own: Any) -> LightLimits:
