@@ -16,6 +16,7 @@ from trigmech.cli.app import app
 from trigmech.cli.decision import check_page
 from trigmech.engines import question
 from trigmech.errors import InputError
+from trigmech.evaluation.verdict import english
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.functions.sensitivity import _one_column
@@ -29,7 +30,6 @@ from trigmech.queries.distances import Distance
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import common
 from trigmech.report import advised, lead, pair_figures, pairs
-from trigmech.report.tabled import listed
 from trigmech.storage.release_file import _fit_out
 from trigmech.tables.frames import _cells_of_row
 from trigmech.workload.kernel_expansion import normalised_uniform_squares
@@ -126,7 +126,7 @@ def test_a_distance_names_evaluates_and_counts_the_cells_of_all_its_tables():
 
 
 def test_words_are_listed_as_in_english():
-    assert [listed(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+    assert [english(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
 
 
 def test_a_name_that_is_free_is_no_column_s():

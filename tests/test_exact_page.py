@@ -296,9 +296,10 @@ def test_versions_of_both_runs_stand_beside_each_other(monkeypatch):
     monkeypatch.setattr(statement, "LIBRARIES", ("numpy", "no-such-library"))
     monkeypatch.setattr(statement, "version", lambda name: "2" if name == "numpy" else absent(name))
     python = statement.platform.python_version()
-    assert statement._versions({}) == [("python", python), ("numpy", "2"), ("no-such-library", "not installed")]
-    assert statement._versions({"numpy": "1", "other": "3"}) == [
-        ("numpy", "1", "2"), ("other", "3", "—"), ("python", "—", python), ("no-such-library", "—", "not installed")]
+    here = [["python", python], ["numpy", "2"], ["no-such-library", "not installed"]]
+    assert statement.versions_table({}).rows == here
+    assert statement.versions_table({"numpy": "1", "other": "3"}).rows == [
+        ["numpy", "1", "2"], ["other", "3", "—"], ["python", "—", python], ["no-such-library", "—", "not installed"]]
     assert statement.versions_table({"numpy": "1"}).head == ("Program", "Made the release", "Wrote this page")
     assert statement.versions_table({}).head == ("Program", "Wrote this page")
 

@@ -119,8 +119,8 @@ def test_what_is_left_open_is_not_counted_again_as_a_bias():
     assert 1.05 < more < 1.35
     k = np.arange(3)
     covariance = made._covariance(whole[:, k], halves[:, :, k], again[:, :, k])
-    assert (np.linalg.eigvalsh(covariance - made._covariance(whole[:, k], halves[:, :, k], np.zeros((0,)))) > -1e-12
-            ).all()
+    alone = made._covariance(whole[:, k], halves[:, :, k], np.zeros((0, 3, 3)))
+    assert (np.linalg.eigvalsh(covariance - alone) > -1e-12).all()
 
 
 def weighted_rows(delta):

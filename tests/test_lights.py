@@ -205,6 +205,12 @@ def test_with_the_table_the_page_has_measured_lights_and_how_to_read_them(two, t
     assert any(re.fullmatch(r"not-private-pair-(age|income|region|smoker|bmi|w)-and-\w+\.png", name) for name in names)
 
 
+def test_limits_that_are_nested_too_deeply_are_refused_in_one_line(tmp_path):
+    (tmp_path / "limits.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(InputError, match=r"limits\.toml' is not valid TOML: it is nested too deeply$"):
+        load_limits(tmp_path / "limits.toml")
+
+
 @pytest.mark.parametrize(("text", "said"), [
     ("[nothing]\ngood = 1\n", "there is no measure 'nothing'"), ("pair_worst = 3\n", "must be a table"),
     ("[pair_worst]\nbest = 1\n", "must be a table with the numbers good and care"),

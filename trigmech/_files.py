@@ -5,8 +5,26 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from trigmech.errors import InputError
+
+
+def read_toml(path: str | os.PathLike[str], what: str, hint: str = "") -> dict[str, Any]:
+    """Return the content of a TOML file; an InputError names the file, ``what`` it should be, and its fault."""
+    import tomllib
+
+    name = repr(str(path))
+    try:
+        return tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+    except OSError as problem:
+        raise InputError(f"cannot read {name}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not {what}: it must be UTF-8 text") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{name} is not valid TOML: {problem}{hint}") from None
+    except RecursionError:
+        raise InputError(f"{name} is not valid TOML: it is nested too deeply") from None
 
 
 @contextmanager

@@ -10,9 +10,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +85,11 @@ def total(work: Callable[[int, int], NDArray[np.float64]], rows: int, size: int,
     return result
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep BLAS to one thread within a ``with``."""
-    return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread within a ``with``, or, as a decorator, within calls of a function."""
+    with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+        yield
 
 
 @cache

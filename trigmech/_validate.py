@@ -3,12 +3,14 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from numbers import Real
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError, shown
+
+T = TypeVar("T")
 
 # Integers up to here are exact as floats.
 LARGEST_COUNT = 2**53
@@ -74,6 +76,15 @@ def generator(rng: Any, seed: int | None = None) -> "np.random.Generator":
         raise InputError(f"rng must be a numpy.random.Generator, not {type(rng).__name__}; "
                          "np.random.default_rng(seed) makes one")
     return rng
+
+
+def answered(statistic: Callable[[T], Any], table: T, shape: tuple[int, ...] | None = None) -> NDArray[np.float64]:
+    """Return a statistic of a table; an InputError unless it is of finite numbers, and of the shape if one is given."""
+    values = np.asarray(statistic(table))
+    values = finite("the statistic's result", values, *values.shape).astype(np.float64)
+    if shape is not None and values.shape != shape:
+        raise InputError("the statistic must return the same number of values for every table")
+    return values
 
 
 def is_number(value: Any) -> bool:

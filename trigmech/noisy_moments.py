@@ -15,7 +15,7 @@ from trigmech.mechanisms.base import Design, Mechanism, PublicFacts
 from trigmech.mechanisms.default import mechanism_of
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
-from trigmech.schema.schema import Schema
+from trigmech.schema.schema import Schema, counted
 from trigmech.storage import release_file
 from trigmech.tables.frames import like
 
@@ -180,7 +180,7 @@ class NoisyMoments:
         return html_table(self._title, [
             ("guarantee", "SIMULATED, NOT PRIVATE" if ledger.simulated else f"proved {proved}"),
             *(("warning", sentence) for sentence in self.warnings),
-            (f"{'rows' if self.schema.person is None else 'persons'} of the table", f"{self.n:,}"),
+            (f"{counted(self.schema)} of the table", f"{self.n:,}"),
             ("columns", ", ".join(self.schema.names)),
             ("moments measured", f"{self.release.K:,}"), *self._made,
             ("made by", ", ".join(f"{name} {version}" for name, version in self.versions.items()))])

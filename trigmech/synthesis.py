@@ -24,7 +24,7 @@ from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
 from trigmech.results import Synthesis
 from trigmech.run import check_selection, is_gaussian, measured, with_room
-from trigmech.schema.schema import Schema
+from trigmech.schema.schema import Schema, counted
 from trigmech.workload.family import Family
 from trigmech.workload.tables import Marginals, Ranges
 
@@ -131,8 +131,7 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
         raise InputError("the design is for another schema; make a design for this schema with trigmech.design")
     with opened(table, schema, progress, engine, workers, scheduler) as private:
         if private.n != design.n:
-            whose = "rows" if schema.person is None else "persons"
-            raise InputError(f"the design is for {design.n} {whose}; the table has {private.n}")
+            raise InputError(f"the design is for {design.n} {counted(schema)}; the table has {private.n}")
         return measured(private, schema, design, rng, ledger, rounds)[0]
 
 

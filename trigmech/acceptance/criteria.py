@@ -1,12 +1,11 @@
 """What an acceptance test asks: criteria, and the file that lists them. Public."""
 
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Literal, get_args
 
+from trigmech._files import read_toml
 from trigmech._validate import check_choice, is_integer, is_number
 from trigmech.errors import InputError, shown
 
@@ -117,16 +116,7 @@ def load_criteria(path: str | os.PathLike[str]) -> tuple[Criterion, ...]:
     ...     load_criteria(path)[0].bins
     10
     """
-    name = repr(str(path))
-    try:
-        plain = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
-    except OSError as problem:
-        raise InputError(f"cannot read {name}: {problem.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{name} is not a file of criteria: it must be UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as problem:
-        why = str(problem) if isinstance(problem, tomllib.TOMLDecodeError) else "it is nested too deeply"
-        raise InputError(f"{name} is not valid TOML: {why}") from None
+    name, plain = repr(str(path)), read_toml(path, "a file of criteria")
     strange = next((key for key in plain if key != "criteria"), None)
     if strange is not None:
         raise InputError(f"{name}: remove {strange!r}; the file has one table [[criteria]] for each criterion, and "

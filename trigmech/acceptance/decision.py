@@ -25,6 +25,7 @@ from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.queries.base import ROUNDED_UP, Measurement, scaled
 from trigmech.results import Synthesis
 from trigmech.run import generators, opened_ledger
+from trigmech.schema.schema import counted
 
 logger = logging.getLogger(__name__)
 
@@ -196,9 +197,8 @@ def accept(release: Synthesis, table: Any, criteria: Sequence[Criterion] | str |
     session = Session(account, noise)
     with opened(table, release.schema, progress) as private:
         if private.n != release.n:
-            whose = "rows" if release.schema.person is None else "persons"
-            raise InputError(f"the release was made from {release.n:,} {whose}, but the table has {private.n:,}; give "
-                             "the table that was released")
+            raise InputError(f"the release was made from {release.n:,} {counted(release.schema)}, but the table has "
+                             f"{private.n:,}; give the table that was released")
         rows = private.rows(release.schema)
         found = session.release(rows, Measured((Round(planned, charge),)), release.schema.domain)
     logger.info("measured %d criteria", len(asked))

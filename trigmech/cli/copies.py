@@ -11,6 +11,7 @@ import trigmech as tm
 from trigmech.cli.options import tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
+from trigmech.schema.schema import counted
 from trigmech.tables.reader import write_table
 
 if TYPE_CHECKING:
@@ -108,11 +109,10 @@ def _write(held: tm.Imputations, folder: Path) -> None:
 
 def page_of(held: tm.Imputations, names: tuple[str, ...]) -> str:
     """Return the page on how to combine imputed tables."""
-    counted = "rows" if held.schema.person is None else "persons"
     plain = [column.name for column in held.schema.columns if column.categories is None and column.unit is None
              and column.name.isidentifier()]
     formula = " ~ ".join((*plain, "1")[:2]) if plain else f"{names[0]} ~ 1"
     scaled = "." if held.rows == held.n else (
         f", so counts and sums must be multiplied by {held.n / held.rows:.6g} to be those of the private table.")
-    return PAGE.format(m=len(held), n=held.n, rows=held.rows, counted=counted, scaled=scaled, formula=formula,
-                       factor=f"{held.rows / held.n:.6g}")
+    return PAGE.format(m=len(held), n=held.n, rows=held.rows, counted=counted(held.schema), scaled=scaled,
+                       formula=formula, factor=f"{held.rows / held.n:.6g}")

@@ -88,14 +88,8 @@ def measure(
 
     Example: `trigmech part measure north.csv --design design.json --out north.part`
     """
-    from trigmech.parts import design_file
-    from trigmech.parts.shares import load_part
-
-    engine, files = measured_by.options, files_given(data)
-    check_outputs((out,), (*files, design, schema))
-    keep_others(out, "part", load_part)
-    asked = design_file.load(design)
-    table = written.table(files, _file_of(schema, asked))
+    engine = measured_by.options
+    table, asked = _measurable(files_given(data), out, "part", design, schema, written)
     with progress_bar(quiet=as_json) as progress:
         part = tm.measure_part(table, asked, progress=progress, **engine)
     part.save(out)
@@ -122,13 +116,7 @@ def share(
 
     Example: `trigmech part share north.csv --design design.json --party 1 --parties 3 --out north.share`
     """
-    from trigmech.parts import design_file
-    from trigmech.parts.shares import load_part
-
-    check_outputs((out,), (data, design, schema))
-    keep_others(out, "share", load_part)
-    asked = design_file.load(design)
-    table = written.table([data], _file_of(schema, asked))
+    table, asked = _measurable([data], out, "share", design, schema, written)
     with progress_bar(quiet=as_json) as progress:
         own = tm.share_part(table, asked, party=party, parties=parties, tolerated=tolerated, progress=progress)
     own.save(out)
@@ -221,6 +209,18 @@ def release(
     rounds.resolve().unlink(missing_ok=True)
     tell({"release": str(out), "done": True, "n": made.n, "ledger": made.ledger.to_dict(),
           "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)
+
+
+def _measurable(files: list[str], out: Path, what: str, design: Path, schema: Path | None,
+                written: Written) -> tuple[Any, tm.Design]:
+    """Return the table in files and the loaded design, once it is sure that ``out`` may be written."""
+    from trigmech.parts import design_file
+    from trigmech.parts.shares import load_part
+
+    check_outputs((out,), (*files, design, schema))
+    keep_others(out, what, load_part)
+    asked = design_file.load(design)
+    return written.table(files, _file_of(schema, asked)), asked
 
 
 def _file_of(schema: Path | None, asked: tm.Design) -> dict[str, Any]:

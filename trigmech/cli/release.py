@@ -43,6 +43,7 @@ from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, PaidError, TrigmechError
 from trigmech.inspection.findings import FEWEST
 from trigmech.privacy.budget import BOUNDS_SHARE
+from trigmech.schema.schema import counted
 
 if TYPE_CHECKING:
     from trigmech.tables.parquet_files import ParquetFiles
@@ -196,13 +197,12 @@ def _synthesized(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schem
 
 def too_few(n: int, schema: tm.Schema, asked: Asked) -> str:
     """Return why a table of so few rows is not released, with the errors to expect; all of it is public."""
-    whose = "rows" if schema.person is None else "persons"
     expected = tm.preview(n, schema, asked.budget, mechanism=asked.mechanism, bounds_share=asked.bounds_share)
     errors = [f"{each.column!r}, {each}" for each in expected.columns]
     more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
-    return (f"{n} {whose} are too few for a release: below {FEWEST} a release is mostly noise; expected standard "
-            f"deviations of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases the "
-            "table anyway")
+    return (f"{n} {counted(schema)} are too few for a release: below {FEWEST} a release is mostly noise; expected "
+            f"standard deviations of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force "
+            "releases the table anyway")
 
 
 def warn(warnings: list[str], mark: str = "warning") -> list[str]:

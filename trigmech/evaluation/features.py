@@ -129,7 +129,7 @@ def _of_column(release: Release, j: int, prior: Prior | None, rng: np.random.Gen
     error = float(np.abs(np.cumsum(others - own, axis=1)).max(axis=1).mean())
     many = np.ones(partition.intervals, dtype=bool)
     if partition.levels is not None:
-        many = np.diff(np.append(np.searchsorted(partition.levels, partition.edges[:-1]), len(partition.levels))) > 1
+        many = np.diff(partition.first_levels) > 1
     centres = partition.centres
     spreads = [math.sqrt(max(float(mass @ centres**2 - (mass @ centres) ** 2), 1e-18)) for mass in (own, *others)]
     around = np.pad(own, 1)

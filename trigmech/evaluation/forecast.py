@@ -249,7 +249,8 @@ def _forecast(causes: Causes, names: Sequence[str], n: int, limits: Mapping[str,
         causes.pairs) else np.nan
     def error(part: float, chance: float) -> float:
         """Return the expected error of means over groups of a part of all rows."""
-        return float(np.dot(OF_GROUPS, (_hidden_in_groups(causes, part), of_columns, chance)))
+        unseen = float(np.mean(hidden(causes.groups / part))) if len(causes.groups) else USUAL
+        return float(np.dot(OF_GROUPS, (unseen, of_columns, chance)))
 
     in_groups = error(TENTH, causes.groups_chance) if causes.groups_chance > 0.0 else np.nan
     sizes = np.geomspace(1.0, n, SIZES)
@@ -265,11 +266,6 @@ def _rounded(rows: float) -> int:
     """Return a number of rows with two digits, rounded up: it is no more exact."""
     unit = 10 ** max(len(str(math.ceil(rows))) - 2, 0)
     return math.ceil(rows / unit) * unit
-
-
-def _hidden_in_groups(causes: Causes, part: float) -> float:
-    """Return how large a difference of means noise hides in a group of a part of all rows."""
-    return float(np.mean(hidden(causes.groups / part))) if len(causes.groups) else USUAL
 
 
 def _expected(kind: str, names: Sequence[tuple[str, ...]], errors: Array, fresh: Array,

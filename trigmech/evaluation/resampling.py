@@ -14,8 +14,7 @@ from scipy.special import ndtri
 
 from trigmech._arrays import Array
 from trigmech._parallel import in_order
-from trigmech._validate import check_level, finite
-from trigmech.errors import InputError
+from trigmech._validate import answered, check_level
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.measurement.released import Release
@@ -59,12 +58,12 @@ class Resamples:
         shape.
         """
         check_level(level)
-        values = _answers(answer, self._points)
+        values = answered(answer, self._points)
         off, errors = np.zeros(values.shape), []
         for table, fits in self._tables(progress):
-            truth = _answers(answer, table, values.shape)
+            truth = answered(answer, table, values.shape)
             off += (truth - values) ** 2 / TABLES
-            errors += [_answers(answer, fit, values.shape) - truth for fit in fits]
+            errors += [answered(answer, fit, values.shape) - truth for fit in fits]
         factor = FACTOR_OF_WORKLOADS if parts else FACTOR
         deviation = factor * np.sqrt(np.maximum(off, np.mean(np.square(errors), axis=0)))
         largest = deviation.max(axis=0, initial=0.0) if parts else np.full(1, deviation.max(initial=0.0))
@@ -95,11 +94,3 @@ class Resamples:
         noise = min((each.deviation for each in joint), default=np.inf)
         wanted = max(FEWEST_ROWS, int(min(2.0 / noise, MOST_NUMBERS)))
         return min(wanted, len(self._points), max(MOST_NUMBERS // self._release.domain.d, 1_000))
-
-
-def _answers(answer: Callable[[Array], ArrayLike], points: Array, shape: tuple[int, ...] | None = None) -> Array:
-    values = np.asarray(answer(points))
-    values = finite("the statistic's result", values, *values.shape).astype(np.float64)
-    if shape is not None and values.shape != shape:
-        raise InputError("the statistic must return the same number of values for every table")
-    return values

@@ -1,11 +1,11 @@
 """NON-PRIVATE. Limits for measures, and the verdict in words that follows from them; docs/evaluate.md states them."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from trigmech._files import read_toml
 from trigmech.errors import InputError, shown
 
 Light = Literal["good", "care", "poor"]
@@ -79,16 +79,7 @@ def load_limits(path: str | Path) -> dict[str, LightLimits]:
     InputError
         If the file cannot be read, names something else, or ``care`` is nearer to the best value than ``good``.
     """
-    path = Path(path)
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise InputError(f"cannot read the limits {str(path)!r}: {problem.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{str(path)!r} is not a file of limits: it must be UTF-8 text") from None
-    except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{str(path)!r} is not valid TOML: {problem}") from None
-    return LIMITS | {name: _limit(name, own) for name, own in given.items()}
+    return LIMITS | {name: _limit(name, own) for name, own in read_toml(path, "a file of limits").items()}
 
 
 def _limit(name: str, own: Any) -> LightLimits:
@@ -169,7 +160,7 @@ def verdict_of(measures: Sequence[QualityMeasure], columns: Mapping[str, Light] 
                 named[light].insert(0, f"{len(held)} of {len(columns)} single columns")
             elif held:
                 named[light].insert(0, f"the column{'s' * (len(held) > 1)} {_named(held)}")
-    parts = [f"{beginnings[light]} {_listed(words)}" for light, words in named.items() if words]
+    parts = [f"{beginnings[light]} {english(words)}" for light, words in named.items() if words]
     text = "; ".join(parts) or "nothing could be measured"
     more = [f" {MORE_COPIES}." for measure in measures if measure.name == "copies" and measure.light == "poor"]
     return f"{text[0].upper()}{text[1:]}.{''.join(more)}"
@@ -178,8 +169,9 @@ def verdict_of(measures: Sequence[QualityMeasure], columns: Mapping[str, Light] 
 def _named(names: Sequence[str]) -> str:
     """Return the names of columns, but no more than a line has room for."""
     more = len(names) - MOST_NAMED
-    return _listed(names) if more <= 1 else f"{', '.join(names[:MOST_NAMED])} and {more} others"
+    return english(names) if more <= 1 else f"{', '.join(names[:MOST_NAMED])} and {more} others"
 
 
-def _listed(names: Sequence[str]) -> str:
+def english(names: Sequence[str]) -> str:
+    """Return words as an English list."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._arrays import Array, Codes
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 
@@ -85,8 +85,8 @@ class Partition:
         free = np.flatnonzero(codes >= k)
         inside = codes[free] - k
         if self.levels is not None:
-            first = np.searchsorted(self.levels, self.edges[:-1])
-            count = np.diff(np.append(first, len(self.levels)))
+            first = self.first_levels
+            count = np.diff(first)
             out[free, self.value] = self.levels[first[inside] + (fraction[free] * count[inside]).astype(np.int64)]
         else:
             low, high = self.edges[inside], self.edges[inside + 1]
@@ -114,9 +114,14 @@ class Partition:
         """The middle (c,) of each interval, or of its levels."""
         if self.levels is None:
             return 0.5 * (self.edges[1:] + self.edges[:-1])
-        first = np.searchsorted(self.levels, self.edges[:-1])
-        last = np.append(first[1:], len(self.levels)) - 1
-        return 0.5 * (self.levels[first] + self.levels[last])
+        first = self.first_levels
+        return 0.5 * (self.levels[first[:-1]] + self.levels[first[1:] - 1])
+
+    @property
+    def first_levels(self) -> Integers:
+        """The number (c + 1,), from 0, of the first level of each interval, and how many levels there are."""
+        levels = np.empty(0) if self.levels is None else self.levels
+        return np.append(np.searchsorted(levels, self.edges[:-1]), len(levels))
 
 
 def even_edges(levels: Array | None, count: int) -> Array:

@@ -45,38 +45,15 @@ NEWTON, STIFF = 40, 1e-3
 RAKED, RATIO, TRIED = 3, (0.5, 2.0), 16
 
 
+# The workers are the threads: those of BLAS would only wait for each other.
+@one_blas_thread()
 def imputed(release: Release, points: Array, design: Design, rehearsed: Array, count: int, population: bool,
             rng: np.random.Generator, progress: Progress | None = None) -> Imputations:
-    """Return imputations of a release of tables.
+    """Return imputations of a release of tables: of its fitted rows ``points`` (m, D) and rehearsals (r, 3, rows, D).
 
-    Parameters
-    ----------
-    release : Release
-    points : ndarray (m, D)
-        Rows that were fitted to it.
-    design : Design
-        Its design, with its schema.
-    rehearsed : ndarray (r, 3, rows, D)
-        Its rehearsals (:mod:`trigmech.inference.rehearsing`).
-    count : int
-        How many tables, at least 2.
-    population : bool
-    rng : numpy.random.Generator
-    progress : callable, optional
-        Called with the name of a step, the finished amount and the total.
-
-    Notes
-    -----
     Privacy: post-processing. Cost: a fit of the release of some thousand rows for each table, on all threads.
     """
     check_integers(2, m=count)
-    # The workers are the threads: those of BLAS would only wait for each other.
-    with one_blas_thread():
-        return _imputed(release, points, design, rehearsed, count, population, rng, progress)
-
-
-def _imputed(release: Release, points: Array, design: Design, rehearsed: Array, count: int, population: bool,
-             rng: np.random.Generator, progress: Progress | None) -> Imputations:
     schema = design.schema_given
     release = release.described(schema)
     constrained = ConstrainedRows(schema, release.columns, release.closer)

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._arrays import Array
-from trigmech._validate import check_level, fields, finite, of_kind
+from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
 from trigmech.inference.bias import at_zero, bias, squared
 from trigmech.inference.estimate import Estimate, within
-from trigmech.schema.schema import Schema
+from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 
 # The name of the format of files.
@@ -243,30 +243,29 @@ class Imputations:
     def _covariance_of_estimates(self, whole: Array, halves: Array, again: Array) -> Array:
         """Return the covariance (k, k) that estimates have about a truth where all numbers are 0."""
         one, other = np.split(whole, 2)
-        between, open_ = 2.0 * np.atleast_2d(np.cov((0.5 * (one + other)).T)), _left_open(halves)
-        covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
-        if again.size:
-            off = at_zero(again)
-            covariance += _positive(off.T @ off / len(off) - RANDOM * self.rows * open_ * self.white)
-        return np.asarray(covariance)
+        between = 2.0 * np.atleast_2d(np.cov((0.5 * (one + other)).T))
+        return self._summed(between, whole, halves, at_zero(again))
 
     def _covariance(self, whole: Array, halves: Array, again: Array) -> Array:
         """Return the covariance (k, k) of the mean of numbers (m, k), whose diagonal is that of :meth:`combined`."""
-        between = np.atleast_2d(np.cov(whole.T))
+        return self._summed(np.atleast_2d(np.cov(whole.T)), whole, halves, bias(again))
+
+    def _summed(self, between: Array, whole: Array, halves: Array, off: Array) -> Array:
+        """Return the sum of the covariances (k, k): between tables, left open by the release, and of fits that are off.
+        """
         open_ = _left_open(halves)
         covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
-        if again.size:
-            off = bias(again)
+        if off.size:
             covariance += _positive(off.T @ off / len(off) - RANDOM * self.rows * open_ * self.white)
         return np.asarray(covariance)
 
     def _found(self, statistic: Callable[[Any], ArrayLike]) -> tuple[Array, Array, Array]:
         """Return a statistic of each table (m, ...), of its halves (m, 2, ...) and of rehearsals (r, 3, ...)."""
-        whole = [_answers(statistic, self.columns(i)) for i in range(len(self))]
-        halves = [[_answers(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
+        whole = [answered(statistic, self.columns(i)) for i in range(len(self))]
+        halves = [[answered(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
         if any(each.shape != whole[0].shape for each in whole):
             raise InputError("the statistic must return the same number of values for every table")
-        again = [[_answers(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
+        again = [[answered(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
                  for k in range(len(self.rehearsed))]
         return np.array(whole), np.array(halves), np.array(again).reshape(len(again), 3, *whole[0].shape)
 
@@ -308,6 +307,13 @@ class Imputations:
                         self.population)
 
 
+def truth_of(imputations: Imputations) -> str:
+    """Return what intervals are of, in words: the private table, or its population."""
+    rows = f"{imputations.n:,} {counted(imputations.schema)}"
+    return (f"the population of which the private table's {rows} are a sample" if imputations.population else
+            f"the private table of {rows}")
+
+
 def _left_open(halves: Array) -> Array:
     """Return the part of the covariance (k, k) of tables that measured functions leave open, by halves (m, 2, k)."""
     apart = halves[:, 0] - halves[:, 1]
@@ -318,12 +324,3 @@ def _positive(symmetric: Array) -> Array:
     """Return the nearest symmetric matrix (k, k) without negative eigenvalues."""
     size, along = np.linalg.eigh(symmetric)
     return np.asarray((along * np.maximum(size, 0.0)) @ along.T)
-
-
-def _answers(statistic: Callable[[Any], ArrayLike], table: dict[str, Any],
-             shape: tuple[int, ...] | None = None) -> Array:
-    values = np.asarray(statistic(table))
-    values = finite("the statistic's result", values, *values.shape).astype(np.float64)
-    if shape is not None and values.shape != shape:
-        raise InputError("the statistic must return the same number of values for every table")
-    return values

@@ -59,19 +59,10 @@ class Variances(NamedTuple):
 class Posterior:
     """Weights of the fitted rows, as far as the release tells them.
 
-    Parameters
-    ----------
-    release : Release
-        Of tables, on the positions of its columns.
-    points : ndarray (m, D)
-        Rows that were fitted to it.
-    white : float
-        The variance of a function of mean square 1, before the release is looked at, if it is not smooth.
-    unresolved : sequence of Unresolved
-        Intervals of which a part of the rows may share one value.
+    release: Of tables, on the positions of its columns; ``points`` (m, D) are rows that were fitted to it.
+    white: The variance of a function of mean square 1, before the release is looked at, if it is not smooth.
+    unresolved: Intervals of which a part of the rows may share one value.
 
-    Notes
-    -----
     Privacy: post-processing of public numbers. Cost: some hundred products with a sparse matrix of m rows, in which a
     row has an entry for each column and table, for each group of right-hand sides.
     """

@@ -12,7 +12,7 @@ from trigmech._optional import need
 from trigmech._validate import check_choice, check_level
 from trigmech.errors import InputError
 from trigmech.inference.formula import Formula, parsed_formula
-from trigmech.inference.imputations import Imputations
+from trigmech.inference.imputations import Imputations, truth_of
 from trigmech.inference.sql import LARGE, why_untold
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import like
@@ -306,9 +306,6 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
         # As one table of as many rows as the private one would have.
         alone = float(naive[there, k].mean()) * math.sqrt(imputations.rows / imputations.n)
         found[:, k] = value, deviation, float(each.low), float(each.high), p, alone, float(each.untold)
-    counted = "rows" if imputations.schema.person is None else "persons"
-    of = (f"the population of which the private table's {imputations.n:,} {counted} are a sample"
-          if imputations.population else f"the private table of {imputations.n:,} {counted}")
     notes = [f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates come "
              "from the other tables."] if few else []
     wide = [name for name, share in zip(model.names, found[6], strict=True) if share > LARGE]
@@ -317,5 +314,5 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
         notes.append(f"{', '.join(wide)}: the interval is wide because {why}.")
     values, deviations, low, high, p_values, alone_all, untold = found
     return Regression(formula, model.family, model.names, values, deviations, low, high, p_values, alone_all, untold,
-                      len(imputations), level, f"Each interval holds the coefficient of {of} with probability "
-                      f"{level:g}.", tuple(notes))
+                      len(imputations), level, f"Each interval holds the coefficient of {truth_of(imputations)} with "
+                      f"probability {level:g}.", tuple(notes))

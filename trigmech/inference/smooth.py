@@ -28,16 +28,11 @@ TOLD = 1e-3
 class SmoothFunctions:
     """Functions of one column, and products of these for each pair of columns, all with mean 0 and mean square near 1.
 
-    Parameters
-    ----------
-    features : list of ndarray (size_j, q_j)
-        The values of each column's functions at its positions.
-    powers : list of ndarray (q_j,)
-        The power of the number that each is, 1 for indicators: products of powers are supposed to be smaller.
-    joint : list of int
-        How many of them, from the first on, are multiplied with those of other columns.
-    plain : list of int
-        How many of them, from the first on, are no polynomials of ranks.
+    features (size_j, q_j): The values of each column's functions at its positions.
+    powers (q_j,): The power of the number that each is, 1 for indicators. Products of powers are supposed to be
+      smaller.
+    joint, plain: How many of them, from the first on, are multiplied with those of other columns, and are no
+      polynomials of ranks.
     """
 
     features: list[Array]

@@ -17,9 +17,9 @@ from trigmech._arrays import Array
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
-from trigmech.inference.imputations import Imputations
+from trigmech.inference.imputations import Imputations, truth_of
 from trigmech.inference.sql_question import ENDS, MARK, Question, first_line, parsed, statement_of
-from trigmech.schema.schema import Schema
+from trigmech.schema.schema import Schema, counted
 from trigmech.tables.frames import like
 
 MOST_GROUPS = 10_000
@@ -258,14 +258,12 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     kept = _sorted(question, groups, held["values"])
     names = [name for name, key in zip(question.names, question.keys, strict=True) if key]
     keys = {name: [groups[g][k] for g in kept] for k, name in enumerate(names)}
-    counted = "rows" if imputations.schema.person is None else "persons"
-    of = (f"the population of which the private table's {imputations.n:,} {counted} are a sample"
-          if imputations.population else f"the private table of {imputations.n:,} {counted}")
-    covers = f"Each interval holds the value of {of} with probability {level:g}" + (
-        f"; counts and sums are scaled to {imputations.n:,} {counted}." if any(growing for _, growing in own) else ".")
+    covers = f"Each interval holds the value of {truth_of(imputations)} with probability {level:g}"
+    if any(growing for _, growing in own):
+        covers += f"; counts and sums are scaled to {imputations.n:,} {counted(imputations.schema)}"
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
-                  {name: found[kept] for name, found in tables.items()}, len(imputations), level, covers)
+                  {name: found[kept] for name, found in tables.items()}, len(imputations), level, f"{covers}.")
     return replace(made, notes=tuple(_notes(made, question, imputations.measured)))
 
 

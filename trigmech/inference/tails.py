@@ -69,10 +69,7 @@ def _missing(release: Release, j: int, points: Array, smooth: float) -> float:
 
 def _lengths(partition: Partition) -> Array:
     """Return each interval's part (c,) of the length, or of the levels."""
-    if partition.levels is None:
-        length = np.diff(partition.edges)
-    else:
-        length = np.diff(np.append(np.searchsorted(partition.levels, partition.edges[:-1]), len(partition.levels)))
+    length = np.diff(partition.edges if partition.levels is None else partition.first_levels)
     return np.asarray(length / length.sum())
 
 

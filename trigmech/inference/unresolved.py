@@ -91,8 +91,7 @@ class Unresolved:
         if levels is None:
             fraction = (points[rows, j] - edges[inside]) / np.diff(edges)[inside]
         else:
-            first = np.searchsorted(levels, edges)
-            first[-1] = len(levels)
+            first = self.partition.first_levels
             own = np.searchsorted(levels, points[rows, j])
             fraction = (own - first[inside] + 0.5) / np.diff(first)[inside]
         found, wide = list[Array](), list[float]()
@@ -126,9 +125,7 @@ def unresolved(release: Release, constrained: ConstrainedRows) -> list[Unresolve
         at = np.searchsorted(partition.edges[1:-1], atoms[~np.isnan(atoms)], side="right")
         shares[at] = 0.0
         if partition.levels is not None:
-            first = np.searchsorted(partition.levels, partition.edges)
-            first[-1] = len(partition.levels)
-            shares[np.diff(first) < 2] = 0.0
+            shares[np.diff(partition.first_levels) < 2] = 0.0
         if shares.any():
             found.append(Unresolved(j, partition, shares))
     return found

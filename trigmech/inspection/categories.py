@@ -7,8 +7,8 @@ import numpy as np
 
 from trigmech._arrays import Integers
 from trigmech.inspection.findings import FEWEST, Finding, times
-from trigmech.inspection.numbers import CONSTANT, IDENTIFIER
-from trigmech.inspection.tallies import DifferentTexts, Lines, MarkedRows, Mask
+from trigmech.inspection.numbers import CONSTANT, IDENTIFIER, ColumnLook
+from trigmech.inspection.tallies import DifferentTexts, Lines, Mask
 from trigmech.inspection.words import finding, hint
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import ABSENT, UNKNOWN, codes_of
@@ -22,25 +22,21 @@ MANY_NUMBERS = 10
 NAMED, TOLD_APART = 8, 1_000
 
 
-class CategoryLook:
+class CategoryLook(ColumnLook):
     """The counts of a column of categories."""
 
     def __init__(self, column: Column) -> None:
-        self._column = column
-        self._places = {kind: MarkedRows() for kind in (
-            "missing", "no category", "no category, but for capitals", "other")}
-        self._bad: dict[str, MarkedRows] = {}
+        super().__init__(column, "missing", "no category", "no category, but for capitals", "other")
         self._counts = np.zeros(len(column.categories or ()), dtype=np.int64)
         self._folded = {each.strip().casefold() for each in column.categories or () if isinstance(each, str)}
         self._unknown: set[int] = set()
         self._texts = DifferentTexts()
-        self._rows = self._known = 0
+        self._known = 0
         self._only: set[int] = set()
 
     def add(self, table: Columns, j: int, bad: Mapping[str, Mask], lines: Lines) -> Integers:
         """Count a chunk's values; return their category numbers (k,), ABSENT or UNKNOWN."""
-        for kind, mask in bad.items():
-            self._bad.setdefault(kind, MarkedRows()).add(mask, lines)
+        self._mark_bad(bad, lines)
         self._rows += len(lines)
         if self._column.private_categories:
             return self._add_texts(table, j, lines)

@@ -277,12 +277,6 @@ def _number(value: Any) -> float | None:
     return None if found is None else float(found[0])
 
 
-def _columns_of(schema: Schema, places: Iterable[str]) -> list[Any]:
-    """Return the schema's columns that a table has, and the person's."""
-    held = set(places)
-    return [column for column in read_by(schema).columns if column.name in held]
-
-
 def _rows_of(file: TableFile) -> int:
     try:
         return file.n
@@ -303,8 +297,9 @@ def _read(look: TableLook, file: LenientFile, places: Mapping[str, int], progres
           known: int) -> list[Finding]:
     """Look at the rows of a file; return the fault that ended it, if there was one."""
     done = look.rows if not file.is_text else 0
+    columns = [column for column in read_by(look.schema).columns if column.name in places]
     try:
-        for part in file.parts(_columns_of(look.schema, places), places):
+        for part in file.parts(columns, places):
             look.add(part.table, tuple(part.table.column_names), part.bad, part.lines + done)
             if progress is not None:
                 progress("checking", look.rows, known)

@@ -26,16 +26,27 @@ SPECIAL_SHARE, SPECIAL_ROWS, SPECIAL_DIFFERENT, APART = 0.05, 10, 20, 0.1
 LEAST_ROWS, ROWS_FOR_EACH, MEASURED_ALONE = 100, 10, 64
 
 
-class NumberLook:
+class ColumnLook:
+    """The rows of a column that are marked: by the reader as bad, and here by kinds of findings."""
+
+    def __init__(self, column: Column, *kinds: str) -> None:
+        self._column, self._rows = column, 0
+        self._places = {kind: MarkedRows() for kind in kinds}
+        self._bad: dict[str, MarkedRows] = {}
+
+    def _mark_bad(self, bad: Mapping[str, Mask], lines: Lines) -> None:
+        for kind, mask in bad.items():
+            self._bad.setdefault(kind, MarkedRows()).add(mask, lines)
+
+
+class NumberLook(ColumnLook):
     """The counts of a column of numbers, binary values or times."""
 
     def __init__(self, column: Column) -> None:
-        self._column = column
-        self._places = {kind: MarkedRows() for kind in ("missing", "infinite", "far outside", "outside", "finer",
-                                                    "not whole", "decimals", "neither")}
-        self._bad: dict[str, MarkedRows] = {}
+        super().__init__(column, "missing", "infinite", "far outside", "outside", "finer", "not whole", "decimals",
+                         "neither")
         self._frequent, self._different = Frequent(), Different()
-        self._rows = self._digits = 0
+        self._digits = 0
         self._low, self._high = math.inf, -math.inf
         self._special = np.array([column.number(value) for value in column.special])
 
@@ -43,8 +54,8 @@ class NumberLook:
         """Count a chunk's values (k,), NaN where missing or bad, times in seconds; return them in the column's unit."""
         column, places = self._column, self._places
         absent = np.isnan(values)
-        for kind, mask in bad.items():
-            self._bad.setdefault(kind, MarkedRows()).add(mask, lines)
+        self._mark_bad(bad, lines)
+        for mask in bad.values():
             absent = absent & ~mask
         places["missing"].add(absent & (column.missing == "refuse"), lines)
         places["infinite"].add(np.isinf(values), lines)

@@ -12,7 +12,6 @@ import numpy as np
 from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
-from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import SHARE_BITS, Chunk, Total, add_means, pieces
 from trigmech.measurement.sweep import Sweep
 
@@ -139,12 +138,6 @@ class JointCounts:
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=False)], parts[-1]
 
 
-def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Array]:
-    """Return the number of persons at each position of each partition; private."""
-    asked = Histograms(tuple(partitions))
-    return asked.parted(rows.sums(asked))
-
-
 def _check_groups(total: Total, sizes: Sequence[int]) -> None:
     """Raise an InputError unless the shares of each group sum to the number of persons."""
     ends = np.cumsum(sizes).tolist()
@@ -155,6 +148,7 @@ def _check_groups(total: Total, sizes: Sequence[int]) -> None:
 
 def _parents(finer: Partition, partition: Partition) -> Integers:
     """Return the position of a partition that each position of a finer one lies in."""
+    # By edges: an interval of the finest partition can be without a level, and then it has no centre.
     k = len(partition.indicators)
     inside = np.searchsorted(partition.edges[1:-1], finer.edges[:-1], side="right")
     return np.concatenate([np.arange(k), k + inside])

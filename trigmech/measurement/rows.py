@@ -14,7 +14,7 @@ from trigmech.measurement.kept import Kept
 from trigmech.measurement.persons import Buckets, PersonAlone, chunk_of, read_by
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
-from trigmech.schema.schema import Schema
+from trigmech.schema.schema import Schema, counted
 from trigmech.tables.frames import categorical_names, collected, library_of
 from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
@@ -142,8 +142,7 @@ class PrivateTable:
         self._rows = self._encoded(complete, schema, quiet=checking)
         self.n = self._rows.n
         if self.n < least:
-            whose = "rows" if schema.person is None else "persons"
-            raise InputError(f"a release needs at least {least} {whose}; the table has {self.n}")
+            raise InputError(f"a release needs at least {least} {counted(schema)}; the table has {self.n}")
         if checking:
             for _ in self._rows.chunks():
                 pass

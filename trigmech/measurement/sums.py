@@ -57,11 +57,9 @@ class Chunk:
         """Return the chunk with rows as points or in compact form, and the rows of a person together."""
         if self.schema is None:
             return self if self.order is None else replace(self, rows=self.sorted(self.rows), order=None)
-        return self._mapped(self.schema)
-
-    def _mapped(self, schema: Schema) -> "Chunk":
-        rows = layout_of(schema.domain).rows_of_table(schema, self.rows)
-        return Chunk(rows if self.order is None else rows.sorted(self.order), schema.domain, None, self.starts)
+        domain = self.schema.domain
+        rows = layout_of(domain).rows_of_table(self.schema, self.rows)
+        return Chunk(rows if self.order is None else rows.sorted(self.order), domain, None, self.starts)
 
     def points(self, first: int = 0, last: int | None = None) -> Array:
         """Return consecutive rows as points (m, D), by default all, of a chunk that is mapped."""

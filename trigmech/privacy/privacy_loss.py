@@ -108,10 +108,6 @@ def _step(parts: list[Pure], mu: float) -> float:
     return main / (2.0 * math.ceil(main / (2.0 * step))) if main > 4.0 * step else step
 
 
-def _most_costly(parts: list[Pure]) -> list[Pure]:
-    return sorted(sorted(parts, key=lambda part: -part[1] * part[0] ** 2)[:MOST_DISTRIBUTIONS])
-
-
 def pessimistic(parts: list[Pure], mu: float) -> Any:
     """Return a distribution that loses no less than these charges together: its epsilons are proved."""
     from dp_accounting.pld import pld_pmf
@@ -119,7 +115,7 @@ def pessimistic(parts: list[Pure], mu: float) -> Any:
 
     step = _step(parts, mu)
     losses = []
-    main = _most_costly(parts)
+    main = sorted(parts, key=lambda part: -part[1] * part[0] ** 2)[:MOST_DISTRIBUTIONS]
     for ratio, count, each in parts:
         if ratio < 10.0 * step or (ratio, count, each) not in main:
             # Too small for this grid, beside others that are not: as Gaussian, which is a quarter too much or so.

@@ -6,6 +6,7 @@ distance that this vector, times the number of persons, can move when one row is
 bars, the report and the fit use these methods only. They need not know the kind of a query.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ from trigmech.functions.partition import Partition
 # A computed sum of squares of weights and diameters that should be 1 is below this number.
 ROUNDED_UP = 1.0 + 1e-9
 UNIT = 2.0**-53
+# The distance of two vectors if two entries differ by 1, in opposite directions.
+TWO_ENTRIES = {"L1": 2.0, "L2": math.sqrt(2.0), "Linf": 1.0}
 
 
 class Query(ABC):
@@ -166,6 +169,25 @@ class Query(ABC):
         Queries keep objects in ``known`` that other queries of the same release can use again.
         """
         return self
+
+
+class Cells(Query):
+    """Indicators of disjoint cells. A row is in at most one of them, so a replaced row moves two frequencies."""
+
+    @abstractmethod
+    def sparse(self, points: Array) -> csr_matrix: ...
+
+    def evaluate(self, points: Array) -> Array:
+        return self.sparse(points).toarray()
+
+    def diameter(self, norm: str) -> float:
+        """Two frequencies move. A column with a single position never moves, but counts as one with two positions."""
+        return TWO_ENTRIES[norm]
+
+
+def length_of_ones(norm: str, size: int) -> float:
+    """Return the length of a vector of ones in a norm."""
+    return {"L1": float(size), "L2": math.sqrt(size), "Linf": 1.0}[norm]
 
 
 def parents(finer: Partition, coarse: Partition) -> Integers:

@@ -13,7 +13,7 @@ from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Query, parents
+from trigmech.queries.base import UNIT, Query, length_of_ones, parents
 from trigmech.queries.book import Book, Numbers, register
 
 # Scores are multiples of 2^-10, and entries of directions multiples of 2^-15, so that sums over rows are exact.
@@ -95,8 +95,7 @@ class Directions(Query):
 
     def rounding(self, norm: str, n: int) -> float:
         """Return the rounding error of floats and of the mean over a person's rows, which lies on the lattice."""
-        entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
-        return 4.0 * UNIT * self.diameter(norm) + entries * LATTICE / n
+        return 4.0 * UNIT * self.diameter(norm) + length_of_ones(norm, self.size) * LATTICE / n
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
         names = [column_name(partition, coordinates) for partition in self.partitions]

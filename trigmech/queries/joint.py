@@ -19,9 +19,8 @@ from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import cell_names, column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Query, indicators, parents
+from trigmech.queries.base import UNIT, Cells, Query, indicators, parents
 from trigmech.queries.book import Book, Numbers, register
-from trigmech.queries.one_way import TWO_ENTRIES
 
 # Scores are whole numbers over 2^15, so that sums of their products over rows are exact.
 SCORE_BITS = 15
@@ -32,7 +31,7 @@ WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 @register
 @dataclass(frozen=True, eq=False)
-class Marginal(Query):
+class Marginal(Cells):
     """The contingency table of some columns, by cells of their positions.
 
     columns: By position in the schema, ascending.
@@ -61,9 +60,6 @@ class Marginal(Query):
         count = len(self.columns)
         return f"{WORDS.get(count, str(count))}-way table"
 
-    def evaluate(self, points: Array) -> Array:
-        return self.sparse(points).toarray()
-
     def sparse(self, points: Array) -> csr_matrix:
         return indicators(self._places(all_codes(self.partitions, points)), self.size)
 
@@ -79,10 +75,6 @@ class Marginal(Query):
         """Return the cell (m,) of rows of positions, numbered through."""
         return np.ravel_multi_index(tuple(cells[own] for cells, own in zip(self.maps, codes.T, strict=True)),
                                     self.shape)
-
-    def diameter(self, norm: str) -> float:
-        """Two frequencies move."""
-        return TWO_ENTRIES[norm]
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
         own = [cell_names(partition, cells, coordinates)

@@ -21,13 +21,11 @@ from trigmech.errors import InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.naming import interval_names, position_names
 from trigmech.functions.partition import Partition
-from trigmech.queries.base import UNIT, Query, indicators
+from trigmech.queries.base import TWO_ENTRIES, UNIT, Cells, Query, indicators, length_of_ones
 from trigmech.queries.book import Book, Numbers, register
 
 # The most intervals for prefix sums, and the most positions for contrasts. Time and memory grow with their squares.
 MOST_RANGES, MOST_CONTRASTS = 2**10, 2**8
-# The distance of two vectors if two entries differ by 1, in opposite directions.
-TWO_ENTRIES = {"L1": 2.0, "L2": math.sqrt(2.0), "Linf": 1.0}
 ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 
 
@@ -57,7 +55,7 @@ class Look(Query):
 
 @register
 @dataclass(frozen=True, eq=False)
-class Histogram(Look):
+class Histogram(Cells, Look):
     """The frequencies of the positions of one column, measured directly."""
 
     name: ClassVar[str] = "histogram"
@@ -70,15 +68,8 @@ class Histogram(Look):
     def shape(self) -> tuple[int, ...]:
         return (self.partition.size,)
 
-    def evaluate(self, points: Array) -> Array:
-        return self.sparse(points).toarray()
-
     def sparse(self, points: Array) -> csr_matrix:
         return indicators(self.partition.codes(points), self.partition.size)
-
-    def diameter(self, norm: str) -> float:
-        """Two frequencies move. A column with a single position never moves, but counts as one with two positions."""
-        return TWO_ENTRIES[norm]
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
         return position_names(self.partition, coordinates)
@@ -107,9 +98,18 @@ class Histogram(Look):
         return math.sqrt(count) if count else float(self.deviations(1.0).max())
 
 
+class Encoded(Histogram):
+    """The frequencies of one column, measured through a linear map of them."""
+
+    def rounding(self, norm: str, n: int) -> float:
+        """Return the rounding error. Each entry sums at most one product for each position, with frequencies of sum 1.
+        """
+        return (self.partition.size + 5.0) * UNIT * length_of_ones(norm, self.size)
+
+
 @register
 @dataclass(frozen=True, eq=False)
-class PrefixSums(Histogram):
+class PrefixSums(Encoded):
     """The frequencies of one column, with intervals measured by a factor of prefix sums; for Gaussian noise.
 
     The share of any range is a difference of two prefix sums. The error of a prefix sum grows only with the logarithm
@@ -159,12 +159,6 @@ class PrefixSums(Histogram):
         both = np.abs(self._encoder[:, :, None] - self._encoder[:, None, :])
         return float((both.sum(axis=0) if norm == "L1" else both.max(axis=0)).max(initial=1.0)) * prefix_sums.ROUNDED_UP
 
-    def rounding(self, norm: str, n: int) -> float:
-        """Return the rounding error. Each entry sums at most one product for each interval, with frequencies of sum 1.
-        """
-        entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
-        return (self.partition.size + 5.0) * UNIT * entries
-
     @property
     def _encoder(self) -> Array:
         return np.column_stack([self.encode(row) for row in np.eye(self.partition.size)])
@@ -178,7 +172,7 @@ class PrefixSums(Histogram):
 
 @register
 @dataclass(frozen=True, eq=False)
-class Contrasts(Histogram):
+class Contrasts(Encoded):
     """The frequencies of one column with few positions, measured by contrasts; for noise in the max norm."""
 
     name: ClassVar[str] = "contrasts"
@@ -211,12 +205,6 @@ class Contrasts(Histogram):
         apart = [float(np.linalg.norm(signs - own, ORDERS[norm], axis=1).max()) for own in signs]
         return max(apart) if self.size else 0.0
 
-    def rounding(self, norm: str, n: int) -> float:
-        """Return the rounding error. Each entry sums at most one product for each position, with frequencies of sum 1.
-        """
-        entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
-        return (self.partition.size + 5.0) * UNIT * entries
-
     @cached_property
     def greatest_noise(self) -> float:
         """The largest deviation in the share of rows below any value, or in the frequency of any category."""
@@ -228,7 +216,7 @@ class Contrasts(Histogram):
 
 @register
 @dataclass(frozen=True, eq=False)
-class Detail(Query):
+class Detail(Cells):
     """The frequencies of the finer intervals within one interval of a column.
 
     partition: The partition of the first measurement of that column.
@@ -268,15 +256,8 @@ class Detail(Query):
         first = len(self.partition.indicators) + bool(self.edges[0] > -1.0)
         return slice(first, first + self.size)
 
-    def evaluate(self, points: Array) -> Array:
-        return self.sparse(points).toarray()
-
     def sparse(self, points: Array) -> csr_matrix:
         return indicators(self.around.codes(points), self.around.size)[:, self.inside]
-
-    def diameter(self, norm: str) -> float:
-        """Two frequencies move at most."""
-        return TWO_ENTRIES[norm]
 
     @property
     def disjoint(self) -> Hashable:

@@ -15,7 +15,7 @@ from trigmech.errors import InputError, shown
 from trigmech.functions.contrasts import signs
 from trigmech.functions.naming import column_name
 from trigmech.functions.partition import columns_of, even_edges
-from trigmech.queries.base import UNIT
+from trigmech.queries.base import UNIT, length_of_ones
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import MOST_CONTRASTS, ORDERS, Look
 
@@ -64,7 +64,7 @@ class Signs(Look):
 
     def rounding(self, norm: str, n: int) -> float:
         """Return the rounding error. Sums of signs are exact, and each entry is at most 1."""
-        return 4.0 * UNIT * {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
+        return 4.0 * UNIT * length_of_ones(norm, self.size)
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
         held = [f"sign of {coordinates[c]}" for c in self.partition.indicators]

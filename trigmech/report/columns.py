@@ -119,11 +119,6 @@ def unit_text(column: Column, value: float) -> str:
     return str(time.astype("datetime64[m]") if column.unit == "h" else time).replace("T", " ")
 
 
-def bounds_text(column: Column) -> str:
-    """Return the public bounds of a column of numbers or times."""
-    return " to ".join(unit_text(column, bound) for bound in column.bounds)
-
-
 def from_cube(column: Column, coordinate: float) -> str:
     """Return the value whose coordinate is a number in [-1, 1], in the column's units."""
     low, high = transformed_bounds(column)

@@ -164,6 +164,8 @@ def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed:
     Where names are too many, the numbers in ``places`` stand for them. ``limit`` is the darkest entry, ``label`` is of
     the scale, and ``signed`` allows negative entries.
     """
+    from matplotlib import colormaps
+
     k = len(names)
     side = 4.4 if k <= LABELLED else min(9.0, 3.0 + 0.06 * k)
     shown, longest = fitting(names, 18, WIDEST_LABEL) if k <= LABELLED else ([], 0.2)
@@ -171,7 +173,7 @@ def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed:
     figure = blank(side + margin + 1.25, side + margin + 0.1)
     width, height = figure.get_size_inches()
     axes = figure.add_axes((margin / width, margin / height, side / width, side / height))
-    colours = _colours("RdBu" if signed else "Blues")
+    colours = colormaps["RdBu" if signed else "Blues"].with_extremes(bad="0.85")
     image = axes.imshow(matrix, cmap=colours, vmin=-limit if signed else 0.0, vmax=limit, interpolation="nearest")
     rows, columns = np.nonzero(matrix < -0.06 * limit)
     if signed and len(rows):
@@ -327,9 +329,3 @@ def _ticks(text: Callable[[float], str] = number) -> Any:
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, position: text(value))
-
-
-def _colours(name: str) -> Any:
-    from matplotlib import colormaps
-
-    return colormaps[name].with_extremes(bad="0.85")

@@ -16,7 +16,7 @@ from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.report.advice import coarseness_in, warnings_of
 from trigmech.report.expected import Expected, Outlook, outlook_of
 from trigmech.report.figures import number
-from trigmech.schema.schema import Schema
+from trigmech.schema.schema import Schema, counted
 from trigmech.synthesis import design
 
 
@@ -148,7 +148,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_in(agenda.measurements, int(n), schema))
     return Preview(int(n), budget, outlook_of(agenda, schema), planned.measured, tuple(charges),
                    account.proved_epsilon, said, None if ledger is None else _state(ledger, charges),
-                   "rows" if schema.person is None else "persons")
+                   counted(schema))
 
 
 def _state(ledger: str | Path | LedgerFile, charges: list[Charge]) -> dict[str, Any]:

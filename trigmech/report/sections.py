@@ -21,7 +21,6 @@ from trigmech.report.columns import (
     Noisy,
     Values,
     associations,
-    bounds_text,
     is_numeric,
     left_out_of_associations,
     marginal,
@@ -114,8 +113,9 @@ def columns(account: Account, made: PageRows, true: PageRows | None, pictures: P
     for j, own in enumerate(made.marginals):
         say(j, len(made.marginals))
         column, truth = own.column, None if true is None else true.marginals[j]
-        rows.append([column.name, str(j + 1), column.kind,
-                     bounds_text(column) if is_numeric(column) else f"{len(own.labels)} values", *_moments_text(own),
+        between = (" to ".join(unit_text(column, bound) for bound in column.bounds) if is_numeric(column) else
+                   f"{len(own.labels)} values")
+        rows.append([column.name, str(j + 1), column.kind, between, *_moments_text(own),
                      *(() if true is None else (*_moments_text(true.marginals[j]), _difference(made, true, j)))])
         if j < MOST_COLUMNS:
             shown.append({"id": f"column-{j + 1}", "name": column.name, "kind": column.kind,

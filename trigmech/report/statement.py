@@ -109,11 +109,6 @@ def ledger_table(ledger: Ledger) -> Table:
 
 def versions_table(made: dict[str, str]) -> Table:
     """Return the programs that made the release, as far as they are known, and that write the page."""
-    return Table("Versions", ("Program", *(("Made the release",) if made else ()), "Wrote this page"),
-                 _versions(made), ())
-
-
-def _versions(made: dict[str, str]) -> list[Row]:
     here = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
@@ -121,5 +116,6 @@ def _versions(made: dict[str, str]) -> list[Row]:
         except PackageNotFoundError:
             here[name] = "not installed"
     if not made:
-        return list(here.items())
-    return [(name, str(made.get(name, "—")), here.get(name, "—")) for name in dict.fromkeys([*made, *here])]
+        return Table("Versions", ("Program", "Wrote this page"), list(here.items()), ())
+    rows = [(name, str(made.get(name, "—")), here.get(name, "—")) for name in dict.fromkeys([*made, *here])]
+    return Table("Versions", ("Program", "Made the release", "Wrote this page"), rows, ())

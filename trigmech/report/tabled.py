@@ -1,6 +1,5 @@
 """Results of a few sentences and tables: for a terminal, a notebook and a page of their own."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,8 +74,3 @@ class Tabled:
             sentences=self.sentences, parts=self.parts, footer=FOOTER)
         write_whole(path, page.encode("utf-8"))
         return path
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return words as an English list."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

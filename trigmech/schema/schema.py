@@ -382,6 +382,11 @@ class Schema:
                                  f"yet; find them by a private step and complete the schema with Schema.with_{what}")
 
 
+def counted(schema: Schema) -> str:
+    """Return what a table of a schema is counted by: its "persons", or "rows" without a column of persons."""
+    return "rows" if schema.person is None else "persons"
+
+
 def _column(plain: Any) -> Column:
     if isinstance(plain, Mapping) and plain.get("kind") == "datetime" and plain.get("resolution") is None:
         days = all(is_date(read(plain.get(option))) for option in ("lower", "upper"))

@@ -9,14 +9,13 @@ says whose each row is.
 """
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import tomli_w
 
-from trigmech._files import write_whole
+from trigmech._files import read_toml, write_whole
 from trigmech.errors import InputError
 from trigmech.schema.column import CATEGORIES, Column, Kind
 from trigmech.schema.derived import OPTIONS as DERIVED
@@ -194,20 +193,8 @@ def _text(tables: Mapping[str, Any]) -> str:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as problem:
-        raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"cannot read {str(path)!r}: a schema file must be UTF-8 text, as `trigmech schema init` "
-                         "writes it, and this file is not") from None
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{str(path)!r} is not valid TOML: {problem}. Write numbers as 1000 or "
-                         "1_000, dates as 2000-01-31, texts in quotes, and each name once") from None
-    except RecursionError:
-        raise InputError(f"{str(path)!r} is not a schema file: it is nested too deeply") from None
+    return read_toml(path, "a schema file as `trigmech schema init` writes it", ". Write numbers as 1000 or 1_000, "
+                     "dates as 2000-01-31, texts in quotes, and each name once")
 
 
 def _parts(plain: dict[str, Any], folder: Path) -> tuple[Schema | None, dict[str, Any], list[str]]:

@@ -153,9 +153,7 @@ def cut_in(arrays: Arrays, name: str, whole: Sequence[Partition], counts: Sequen
     edges = parts_in(arrays, f"{name}.edges", [count + (count > 0) for count in counts])
     found = [column.cut(own) for column, own in zip(whole, edges, strict=True)]
     for partition in found:
-        levels = partition.levels
-        if levels is not None and not (np.diff(np.append(np.searchsorted(levels, partition.edges[:-1]), len(levels)))
-                                       > 0).all():
+        if partition.levels is not None and not (np.diff(partition.first_levels) > 0).all():
             raise InputError(f"{name}.edges must leave a value of the schema's in each interval")
     return found
 
@@ -252,8 +250,7 @@ def _starts(partition: Partition) -> NDArray[Any]:
     """Return where intervals begin, of numbers of few values as places among these; a 0 for categories."""
     if partition.value is None:
         return np.zeros(1)
-    starts = partition.edges[:-1]
-    return starts if partition.levels is None else np.searchsorted(partition.levels, starts)
+    return partition.edges[:-1] if partition.levels is None else partition.first_levels[:-1]
 
 
 def entries_of(value: Any, domain: Domain, kinds: dict[str, Kind]) -> tuple[dict[str, Any], Domain]:

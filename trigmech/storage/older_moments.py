@@ -29,15 +29,11 @@ def release_of(ledger: Ledger, value: Any, arrays: dict[str, NDArray], domain: D
     if thesis:
         if not values["scale"] > 0.0:
             raise InputError("scale must be a number above 0")
-        deviations = np.where(moving, _deviation(values["scale"], ledger), 0.0)
+        laplace = any(charge.purpose == "basis means" and charge.law == "laplace" for charge in ledger.charges)
+        deviations = np.where(moving, values["scale"] * (math.sqrt(2.0) if laplace else 1.0), 0.0)
     else:
         deviations = take(arrays, "release.scales", features.K)
         if not (np.delete(deviations, np.flatnonzero(~moving)) > 0).all() or deviations[: len(index)][~moving].any():
             raise InputError("the scales of the noise must be positive, and 0 for the constant")
     return Release.of_moments(values["n"], features, take(arrays, "release.means", features.K), deviations, domain,
                               *axes_in(arrays, domain.d))
-
-
-def _deviation(scale: float, ledger: Ledger) -> float:
-    laplace = any(charge.purpose == "basis means" and charge.law == "laplace" for charge in ledger.charges)
-    return scale * (math.sqrt(2.0) if laplace else 1.0)
