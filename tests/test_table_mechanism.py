@@ -161,7 +161,7 @@ def climbed(domain, entries, design, rng, outcome="near"):
     for k, (law, scale) in enumerate(told.asked):
         pair = [tuple(int(rng.integers(len(own))) for own in entries) for _ in range(2)]
         best = 0.0
-        for _ in range(2):
+        for _ in range(3):
             for side in (0, 1):
                 for j, own in enumerate(entries):
                     for c in range(len(own)):
@@ -445,7 +445,8 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_threads(monkeypatch):
 
 @pytest.mark.parametrize(("kind", "indicators", "intervals"), [
     ("Histogram", 3, 5), ("Histogram", 0, 4), ("PrefixSums", 0, 1), ("PrefixSums", 2, 1),
-    ("PrefixSums", 0, 9), ("PrefixSums", 3, 70), ("PrefixSums", 4, 0), ("Contrasts", 5, 0),
+    ("PrefixSums", 0, 9), ("PrefixSums", 3, 70), ("PrefixSums", 4, 0),
+    ("PrefixSumsWithEnds", 0, 9), ("PrefixSumsWithEnds", 2, 66), ("Contrasts", 5, 0),
     ("Contrasts", 2, 6), ("Contrasts", 0, 2)])
 def test_the_noise_that_is_said_of_a_column_is_that_of_its_decoding(kind, indicators, intervals):
     partition = Partition(tuple(range(1, indicators + 1)), 0, even_edges(None, intervals)) if intervals else Partition(

@@ -18,7 +18,6 @@ from functools import lru_cache
 import numpy as np
 
 from trigmech._arrays import Array
-from trigmech.functions.partition import Partition
 
 ROUNDED_UP = 1.0 + 1e-9
 
@@ -40,31 +39,18 @@ def inverse(count: int) -> Array:
     return np.where(lag >= 0, coefficients[np.maximum(lag, 0)], 0.0)
 
 
-def encoded(partition: Partition, frequencies: Array) -> Array:
-    """Return the measured vector of a column's frequencies (size,): its indicators as they are, then R h."""
-    k = len(partition.indicators)
-    if not partition.intervals:
-        return frequencies
-    return np.concatenate([frequencies[:k], factor(partition.intervals) @ frequencies[k:]])
-
-
-def decoded(partition: Partition, values: Array) -> Array:
-    """Return the frequencies (size,) that measured values imply, without bias."""
-    k = len(partition.indicators)
-    if not partition.intervals:
-        return values
-    return np.concatenate([values[:k], inverse(partition.intervals) @ values[k:]])
-
-
 @lru_cache(maxsize=256)
-def diameter(indicators: int, intervals: int) -> float:
-    """Return the largest movement, in L2, of a column's measured vector when one row's position changes."""
+def diameter(alone: int, intervals: int) -> float:
+    """Return the largest movement, in L2, of a column's measured vector when one row's position changes.
+
+    So many positions are measured ``alone``, as they are, and the intervals by the factor.
+    """
     if not intervals:
-        return float(np.sqrt(2.0)) * ROUNDED_UP if indicators > 1 else 0.0
+        return float(np.sqrt(2.0)) * ROUNDED_UP if alone > 1 else 0.0
     R = factor(intervals)
     gram = R.T @ R
     squares = np.diag(gram)
     between = float((squares[:, None] + squares - 2.0 * gram).max())
-    if indicators:
-        between = max(between, float(squares.max()) + 1.0, 2.0 if indicators > 1 else 0.0)
+    if alone:
+        between = max(between, float(squares.max()) + 1.0, 2.0 if alone > 1 else 0.0)
     return float(np.sqrt(max(between, 0.0))) * ROUNDED_UP
