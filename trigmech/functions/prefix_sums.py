@@ -4,9 +4,10 @@ The counts h of c intervals are measured as R h with the lower triangular Toepli
 (1 - z)^(-1/2), 1, 1/2, 3/8, 5/16, ...: R R is the matrix of prefix sums, so each prefix sum has an error of
 R (noise), whose variance grows with log c alone, where sums of single counts have one that grows with c.
 
-Replacing a row moves it from one position a to another b, so the measured vector moves by E (e_a - e_b), and what is
-charged is the largest such distance over all pairs of positions of the matrix that is used, by its Gram matrix, raised
-by more than its rounding.
+Other positions of the column are measured alone, as they are: indicators, and the ends of a number. Replacing a row
+moves it from one position a to another b. So the measured vector moves by E (e_a - e_b). The charge is for the largest
+such distance over all pairs of positions. It is computed from the Gram matrix of R, and raised by more than its
+rounding.
 
 References
 ----------

@@ -2,10 +2,11 @@
 
 *The look* is the first round. It measures every column: the frequencies of categories, special values and missing
 values, and the counts of a number in intervals of its public range. For Gaussian noise a factor of prefix sums encodes
-these counts (:mod:`trigmech.functions.prefix_sums`); for delta = 0 they are measured directly. Column j has the weight
-w_j. Replacing a row moves the vector of column j by at most D_j / n, so the weighted vector moves by at most
-sqrt(sum w_j^2 D_j^2) / n in L2. The weights make this 1/n. In L1, for direct counts, D_j is 2, and sums replace
-squares. A column with a single position never moves.
+these counts (:mod:`trigmech.functions.prefix_sums`). If a number has many values, an interval at either bound is
+measured alone (:class:`trigmech.queries.one_way.PrefixSumsWithEnds`). For delta = 0 all counts are measured directly.
+Column j has the weight w_j. Replacing a row moves the vector of column j by at most D_j / n, so the weighted vector
+moves by at most sqrt(sum w_j^2 D_j^2) / n in L2. The weights make this 1/n. In L1, for direct counts, D_j is 2, and
+sums replace squares. A column with a single position never moves.
 
 *Contrasts.* For delta = 0, contrasts are more exact for columns with few positions
 (:mod:`trigmech.functions.contrasts`). All of them together get noise of density proportional to exp(-max |z| / scale).

@@ -24,12 +24,14 @@ LEAST_ATOM = 1.0 / 128.0
 
 def atom_probabilities(shares: Array, deviation: float) -> Array:
     """Return the probability (ends,) that each end is an atom, from the shares of rows there with normal noise."""
-    scale = max(deviation, 1e-300)
-    z = np.clip(shares / scale, -1e150, 1e150)
+    scale, positive = max(deviation, 1e-150), shares > 0.0
+    # More than all rows are as clearly an atom as all of them.
+    shares = np.clip(shares, 0.0, 1.0)
+    z = shares / scale
     # The density of a share with noise: between 0 and 1 each share is equally likely, or it is 0.
     even = np.maximum(ndtr((1.0 - shares) / scale) - ndtr(-z), 1e-300)
     odds = np.log(PRIOR / (1.0 - PRIOR)) + np.log(even) + 0.5 * z**2 + np.log(scale * np.sqrt(2.0 * np.pi))
-    return np.where(shares > 0.0, expit(odds), 0.0)
+    return np.where(positive, expit(odds), 0.0)
 
 
 def beside(partition: Partition) -> Partition:
