@@ -20,7 +20,7 @@ from trigmech.measurement import counts
 from trigmech.measurement import sums as sums_module
 from trigmech.measurement.rows import PrivateRows
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail
+from trigmech.queries.one_way import Detail, PrefixSums
 from trigmech.reconstruction import columns
 from trigmech.reconstruction.columns import (
     CLEAR,
@@ -309,7 +309,7 @@ def released(truth, k, deviation, cumulative, seed):
     c = len(truth) - k
     noise = np.random.default_rng(seed).normal(0.0, deviation, k + c) if deviation > 1e-9 else np.zeros(k + c)
     partition = column_of(k, c)
-    values = prefix_sums.encoded(partition, truth) if cumulative else truth
+    values = PrefixSums(0, partition).encode(truth) if cumulative else truth
     column = distribution_of(partition, values + noise, deviation, cumulative)
     check_distribution(column, k, partition)
     return column, partition.edges
@@ -463,7 +463,7 @@ def test_a_piece_is_smooth_where_that_is_nearer_to_what_was_measured():
 def test_what_is_too_much_or_little_is_taken_off_by_the_covariance_of_the_noise(cumulative, monkeypatch):
     rng, k, c, deviation, seen = np.random.default_rng(0), 2, 16, 0.01, []
     partition = Partition((1, 2), 0, even_edges(None, c))
-    values = prefix_sums.encoded(partition, rng.dirichlet(np.ones(k + c))) if cumulative else rng.dirichlet(
+    values = PrefixSums(0, partition).encode(rng.dirichlet(np.ones(k + c))) if cumulative else rng.dirichlet(
         np.ones(k + c))
     values = values + rng.normal(0.0, deviation, k + c)
     monkeypatch.setattr(columns, "_with_corners", lambda below, ends, tolerance: seen.append(below) or ends)
@@ -639,7 +639,7 @@ def test_tails_that_are_noise_do_not_widen_a_column_and_others_stay():
     for mass, least, most in ((np.abs(centres) < 0.1, 0.0, 0.085), ((np.abs(centres) > 0.9) + 8.0 * (
             np.abs(centres) < 0.1), 0.27, 0.34)):
         exact = mass / mass.sum()
-        found = [distribution_of(partition, prefix_sums.encoded(partition, exact) + 0.01 * rng.normal(size=128), 0.01,
+        found = [distribution_of(partition, PrefixSums(0, partition).encode(exact) + 0.01 * rng.normal(size=128), 0.01,
                                  True) for _ in range(40)]
         spread = [np.sqrt(column.mass @ (column.partition.centres - column.mass @ column.partition.centres) ** 2)
                   for column in found]
@@ -650,7 +650,7 @@ def test_tails_that_are_noise_do_not_widen_a_column_and_others_stay():
 def test_where_all_is_noise_a_column_is_seldom_gathered_in_its_middle():
     rng, partition, spread = np.random.default_rng(1), Partition((), 0, even_edges(None, 64), None), []
     for _ in range(60):
-        noisy = prefix_sums.encoded(partition, np.full(64, 1.0 / 64.0)) + 0.35 * rng.normal(size=64)
+        noisy = PrefixSums(0, partition).encode(np.full(64, 1.0 / 64.0)) + 0.35 * rng.normal(size=64)
         column = distribution_of(partition, noisy, 0.35, True)
         away = column.partition.centres - column.mass @ column.partition.centres
         spread.append(np.sqrt(column.mass @ away**2))

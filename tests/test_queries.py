@@ -21,7 +21,7 @@ from trigmech.queries.book import KINDS
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums, PrefixSumsWithEnds
 from trigmech.storage import measurements_file
 
 SCHEMA = tm.Schema([
@@ -74,6 +74,8 @@ def queries():
         "histogram with special values": Histogram(2, parts[2]),
         "ranges of a number": PrefixSums(0, parts[0]), "ranges with missing values": PrefixSums(4, parts[4]),
         "ranges of categories": PrefixSums(3, parts[3]), "ranges of levels": PrefixSums(1, parts[1]),
+        "ranges and ends": PrefixSumsWithEnds(0, parts[0]),
+        "ranges and ends with special values": PrefixSumsWithEnds(2, parts[2]),
         "contrasts": Contrasts(5, parts[5]), "contrasts with special values": Contrasts(2, parts[2]),
         "detail": Detail(2, parts[2], 2, fine),
         "table of one column": Marginal((0,), (parts[0],), (maps[0],)),

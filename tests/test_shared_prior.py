@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.mechanisms.rehearsal import rehearsed_release
 from trigmech.queries.base import Measurement
@@ -91,7 +90,7 @@ def test_another_prior_gives_the_posterior_of_models_with_these_probabilities(at
 
 def look(shares, rng):
     partition = Partition((), 0, even_edges(None, COUNT))
-    noisy = prefix_sums.encoded(partition, shares) + NOISE * rng.normal(size=COUNT)
+    noisy = PrefixSums(0, partition).encode(shares) + NOISE * rng.normal(size=COUNT)
     return Measurement(PrefixSums(0, partition), 1.0, noisy, NOISE)
 
 

@@ -132,7 +132,8 @@ def test_the_noise_of_a_column_is_correlated_as_the_guide_says(budget):
         if isinstance(look.query, Contrasts):
             decode = contrasts.decoding(k + c)
         elif isinstance(look.query, PrefixSums) and c:
-            decode[k:, k:] = prefix_sums.inverse(c)
+            ranged = look.query.ranged
+            decode[ranged, ranged] = prefix_sums.inverse(ranged.stop - ranged.start)
         covariance = look.deviation**2 * decode @ decode.T
         np.testing.assert_allclose(look.covariance, covariance, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(np.diag(covariance) ** 0.5, look.deviations, rtol=1e-12)

@@ -137,7 +137,7 @@ def planned(domain, kind, n, epsilon, **options):
     return tm.TableMechanism(**options).plan(PublicFacts(n, domain, tm.Budget(epsilon, DELTAS[kind])))
 
 
-def climbed(domain, entries, design, rng, outcome="near"):
+def climbed(domain, entries, design, rng, outcome="near", starts=1):
     """Return, for each draw's purpose, the farthest that a climb over both rows found it to move, over what is charged.
     """
     def rows(choices):
@@ -159,17 +159,20 @@ def climbed(domain, entries, design, rng, outcome="near"):
 
     found = {}
     for k, (law, scale) in enumerate(told.asked):
-        pair = [tuple(int(rng.integers(len(own))) for own in entries) for _ in range(2)]
         best = 0.0
-        for _ in range(2):
-            for side in (0, 1):
-                for j, own in enumerate(entries):
-                    for c in range(len(own)):
-                        tried = list(pair)
-                        tried[side] = (*pair[side][:j], c, *pair[side][j + 1 :])
-                        moved = np.linalg.norm(drawn(tried[0])[k] - drawn(tried[1])[k], ORDERS[law])
-                        if moved > best:
-                            best, pair = moved, tried
+        # A climb can end on a lower hill, so there can be several starts.
+        for _ in range(starts):
+            pair, height = [tuple(int(rng.integers(len(own))) for own in entries) for _ in range(2)], 0.0
+            for side, j in [(side, j) for side in (0, 1, 0, 1) for j in range(len(entries))]:
+                for c in range(len(entries[j])):
+                    tried = list(pair)
+                    tried[side] = (*pair[side][:j], c, *pair[side][j + 1 :])
+                    moved = np.linalg.norm(drawn(tried[0])[k] - drawn(tried[1])[k], ORDERS[law])
+                    if moved > height:
+                        height, pair = moved, tried
+            best = max(best, height)
+            if best >= 0.95 * charges[scale].sensitivity:
+                break
         found[charges[scale].purpose] = best / charges[scale].sensitivity
     return found
 
@@ -189,7 +192,7 @@ def test_no_neighbours_move_a_draw_further_than_is_charged(kind, outcome):
     chosen = {"near": [*given[:2], *given[3::2]], "exact": given[:3]}.get(outcome, given[2:3])
     for epsilon, n, kinds in chosen:
         domain, entries = random_columns(rng, kinds)
-        ratios = climbed(domain, entries, planned(domain, kind, n, epsilon), rng, outcome)
+        ratios = climbed(domain, entries, planned(domain, kind, n, epsilon), rng, outcome, starts=3 if kinds else 1)
         assert max(ratios.values()) <= 1.0, ratios
         if kinds and outcome in ("near", "exact"):
             assert all(ratio >= ATTAINED[purpose] for purpose, ratio in ratios.items()), ratios
@@ -445,7 +448,8 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_threads(monkeypatch):
 
 @pytest.mark.parametrize(("kind", "indicators", "intervals"), [
     ("Histogram", 3, 5), ("Histogram", 0, 4), ("PrefixSums", 0, 1), ("PrefixSums", 2, 1),
-    ("PrefixSums", 0, 9), ("PrefixSums", 3, 70), ("PrefixSums", 4, 0), ("Contrasts", 5, 0),
+    ("PrefixSums", 0, 9), ("PrefixSums", 3, 70), ("PrefixSums", 4, 0),
+    ("PrefixSumsWithEnds", 0, 9), ("PrefixSumsWithEnds", 2, 66), ("Contrasts", 5, 0),
     ("Contrasts", 2, 6), ("Contrasts", 0, 2)])
 def test_the_noise_that_is_said_of_a_column_is_that_of_its_decoding(kind, indicators, intervals):
     partition = Partition(tuple(range(1, indicators + 1)), 0, even_edges(None, intervals)) if intervals else Partition(

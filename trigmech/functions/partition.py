@@ -14,6 +14,9 @@ from trigmech._arrays import Array, Codes, Integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 
+# The width of an end of a continuous column: an interval that hardly holds more than a bound. A millionth of the range.
+END = 2.0**-19
+
 
 @dataclass(frozen=True, eq=False)
 class Partition:
@@ -98,8 +101,13 @@ class Partition:
         return replace(self, edges=edges)
 
     def finer(self, interval: int, count: int) -> Array:
-        """Return the edges (f + 1,) of up to ``count`` equal parts of an interval, or of its single levels."""
+        """Return the edges (f + 1,) of up to ``count`` equal parts of an interval, or of its single levels.
+
+        An interval as narrow as an end of a column is not divided.
+        """
         low, high = self.edges[interval : interval + 2]
+        if high - low <= END:
+            return np.array([low, high])
         if self.levels is None:
             edges = np.linspace(low, high, count + 1)
         else:
@@ -132,6 +140,18 @@ def even_edges(levels: Array | None, count: int) -> Array:
     # 7 levels in 3 intervals become 3, 2 and 2.
     starts = np.cumsum([len(levels) // count + (i < len(levels) % count) for i in range(count - 1)], dtype=np.int64)
     return np.concatenate([[-1.0], 0.5 * (levels[starts - 1] + levels[starts]), [1.0]])
+
+
+def with_ends(levels: Array | None, edges: Array) -> Array | None:
+    """Return the edges with an end of its own at either bound; None if these would not be narrower.
+
+    An end of a continuous number has the width `END`; otherwise it is a single level.
+    """
+    if levels is None:
+        low, high = -1.0 + END, 1.0 - END
+        return np.concatenate([[-1.0, low], edges[1:-1], [high, 1.0]]) if low < edges[1] and edges[-2] < high else None
+    low, high = 0.5 * (levels[0] + levels[1]), 0.5 * (levels[-2] + levels[-1])
+    return np.concatenate([[-1.0, low], edges[1:-1], [high, 1.0]]) if low < edges[1] and edges[-2] < high else None
 
 
 def columns_of(domain: Domain) -> list[Partition]:

@@ -4,9 +4,10 @@ The counts h of c intervals are measured as R h with the lower triangular Toepli
 (1 - z)^(-1/2), 1, 1/2, 3/8, 5/16, ...: R R is the matrix of prefix sums, so each prefix sum has an error of
 R (noise), whose variance grows with log c alone, where sums of single counts have one that grows with c.
 
-Replacing a row moves it from one position a to another b, so the measured vector moves by E (e_a - e_b), and what is
-charged is the largest such distance over all pairs of positions of the matrix that is used, by its Gram matrix, raised
-by more than its rounding.
+Other positions of the column are measured alone, as they are: indicators, and the ends of a number. Replacing a row
+moves it from one position a to another b. So the measured vector moves by E (e_a - e_b). The charge is for the largest
+such distance over all pairs of positions. It is computed from the Gram matrix of R, and raised by more than its
+rounding.
 
 References
 ----------
@@ -18,7 +19,6 @@ from functools import lru_cache
 import numpy as np
 
 from trigmech._arrays import Array
-from trigmech.functions.partition import Partition
 
 ROUNDED_UP = 1.0 + 1e-9
 
@@ -40,31 +40,18 @@ def inverse(count: int) -> Array:
     return np.where(lag >= 0, coefficients[np.maximum(lag, 0)], 0.0)
 
 
-def encoded(partition: Partition, frequencies: Array) -> Array:
-    """Return the measured vector of a column's frequencies (size,): its indicators as they are, then R h."""
-    k = len(partition.indicators)
-    if not partition.intervals:
-        return frequencies
-    return np.concatenate([frequencies[:k], factor(partition.intervals) @ frequencies[k:]])
-
-
-def decoded(partition: Partition, values: Array) -> Array:
-    """Return the frequencies (size,) that measured values imply, without bias."""
-    k = len(partition.indicators)
-    if not partition.intervals:
-        return values
-    return np.concatenate([values[:k], inverse(partition.intervals) @ values[k:]])
-
-
 @lru_cache(maxsize=256)
-def diameter(indicators: int, intervals: int) -> float:
-    """Return the largest movement, in L2, of a column's measured vector when one row's position changes."""
+def diameter(alone: int, intervals: int) -> float:
+    """Return the largest movement, in L2, of a column's measured vector when one row's position changes.
+
+    So many positions are measured ``alone``, as they are, and the intervals by the factor.
+    """
     if not intervals:
-        return float(np.sqrt(2.0)) * ROUNDED_UP if indicators > 1 else 0.0
+        return float(np.sqrt(2.0)) * ROUNDED_UP if alone > 1 else 0.0
     R = factor(intervals)
     gram = R.T @ R
     squares = np.diag(gram)
     between = float((squares[:, None] + squares - 2.0 * gram).max())
-    if indicators:
-        between = max(between, float(squares.max()) + 1.0, 2.0 if indicators > 1 else 0.0)
+    if alone:
+        between = max(between, float(squares.max()) + 1.0, 2.0 if alone > 1 else 0.0)
     return float(np.sqrt(max(between, 0.0))) * ROUNDED_UP

@@ -2,10 +2,11 @@
 
 *The look* is the first round. It measures every column: the frequencies of categories, special values and missing
 values, and the counts of a number in intervals of its public range. For Gaussian noise a factor of prefix sums encodes
-these counts (:mod:`trigmech.functions.prefix_sums`); for delta = 0 they are measured directly. Column j has the weight
-w_j. Replacing a row moves the vector of column j by at most D_j / n, so the weighted vector moves by at most
-sqrt(sum w_j^2 D_j^2) / n in L2. The weights make this 1/n. In L1, for direct counts, D_j is 2, and sums replace
-squares. A column with a single position never moves.
+these counts (:mod:`trigmech.functions.prefix_sums`). If a number has many values, an interval at either bound is
+measured alone (:class:`trigmech.queries.one_way.PrefixSumsWithEnds`). For delta = 0 all counts are measured directly.
+Column j has the weight w_j. Replacing a row moves the vector of column j by at most D_j / n, so the weighted vector
+moves by at most sqrt(sum w_j^2 D_j^2) / n in L2. The weights make this 1/n. In L1, for direct counts, D_j is 2, and
+sums replace squares. A column with a single position never moves.
 
 *Contrasts.* For delta = 0, contrasts are more exact for columns with few positions
 (:mod:`trigmech.functions.contrasts`). All of them together get noise of density proportional to exp(-max |z| / scale).
@@ -70,8 +71,8 @@ import numpy as np
 from trigmech._arrays import Array, Integers
 from trigmech._html import html_table
 from trigmech.domain import Domain
-from trigmech.functions.partition import Partition, columns_of, even_edges
-from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
+from trigmech.functions.partition import Partition, columns_of, even_edges, with_ends
+from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import (
     LEAST_COUNTED,
@@ -90,7 +91,7 @@ from trigmech.planning.design import Regime, Round
 from trigmech.planning.shares import Shares, look_parts, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums, PrefixSumsWithEnds
 from trigmech.queries.signs import Signs
 
 PROOF = "look-and-tables"
@@ -282,13 +283,15 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     partitions = tuple((by_levels(column) if has_few(column) else column.cut(even_edges(column.levels, OF_SIGNS)))
                        if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
+    looks = [_look(j, columns[j], partition, own, gaussian, looked.signs)
+             for j, (partition, own) in enumerate(zip(partitions, contrasted.tolist(), strict=True))]
     # A column with a single category cannot move. It gets the weight of two categories.
-    diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
+    diameters = np.array([look.diameter("L2") if gaussian else 2.0 for look in looks])
     parts = np.where(contrasted, 0.0, look_parts(columns, gaussian))
     parts = np.where(contrasted, 1.0, parts / max(regime.length(parts), 1e-300))
     weights = parts / diameters
-    entries = sum(partition.size for partition in partitions)
-    longest = max(partition.size for partition in partitions)
+    entries = sum(look.partition.size for look in looks)
+    longest = max(look.partition.size for look in looks)
 
     def charge(purpose: str, share: float, rounding: float = 16.0 * UNIT, sharp: bool = False) -> Charge | None:
         made = regime.max_charge if sharp else regime.charge
@@ -300,9 +303,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
     first = charge("columns", look * (1.0 - of_contrasts),
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
-    asked = [Measurement(_look(j, columns[j], partition, own, gaussian, looked.signs), weight)
-             for j, (partition, own, weight) in enumerate(zip(partitions, contrasted.tolist(), weights.tolist(),
-                                                              strict=True))]
+    asked = [Measurement(look, weight) for look, weight in zip(looks, weights.tolist(), strict=True)]
     second = charge("columns, contrasts", look * of_contrasts, 2.0 * UNIT * (longest + 8.0), True)
     rounds = tuple(Round(tuple(each for each, own in zip(asked, contrasted, strict=True) if own == kind), cost)
                    for kind, cost in ((False, first), (True, second)) if cost is not None)
@@ -316,7 +317,10 @@ def _look(j: int, whole: Partition, partition: Partition, contrasted: bool, gaus
     """Return the first query about a column."""
     if contrasted:
         return Contrasts(j, partition) if has_few(whole) else Signs(j, partition, signs)
-    return (PrefixSums if gaussian else Histogram)(j, partition)
+    if not gaussian:
+        return Histogram(j, partition)
+    edges = with_ends(partition.levels, partition.edges) if partition.intervals else None
+    return PrefixSums(j, partition) if edges is None else PrefixSumsWithEnds(j, partition.cut(edges))
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:

@@ -8,7 +8,7 @@ signs, so each moves by at most 2/n, and half of each is measured.
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -117,45 +117,63 @@ class PrefixSums(Encoded):
     """
 
     name: ClassVar[str] = "ranges"
+    # The number of intervals at either bound that are measured alone, as indicators are.
+    ends: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        if self.partition.intervals > MOST_RANGES:
+        if self.partition.intervals > MOST_RANGES + 2 * self.ends:
             raise InputError(f"prefix sums can have at most {MOST_RANGES} intervals, not {self.partition.intervals}")
 
+    @property
+    def ranged(self) -> slice:
+        """The positions that are measured by the factor; empty for categories."""
+        ends = self.ends if self.partition.intervals else 0
+        return slice(len(self.partition.indicators) + ends, self.partition.size - ends)
+
+    @property
+    def _count(self) -> int:
+        return len(range(*self.ranged.indices(self.partition.size)))
+
     def encode(self, means: Array) -> Array:
-        """Return the indicators' frequencies, then the factor times the intervals' frequencies."""
-        return prefix_sums.encoded(self.partition, means)
+        """Return the frequencies, with those of the ranged intervals multiplied by the factor."""
+        return self._times(prefix_sums.factor, means)
 
     def decode(self, vector: Array) -> Array:
-        return prefix_sums.decoded(self.partition, vector)
+        """Return the frequencies (size,) that measured values imply, without bias."""
+        return self._times(prefix_sums.inverse, vector)
+
+    def _times(self, matrix: Callable[[int], Array], vector: Array) -> Array:
+        if not self._count:
+            return vector
+        made = vector.copy()
+        made[self.ranged] = matrix(self._count) @ vector[self.ranged]
+        return made
 
     @property
     def decoding(self) -> Array | None:
-        """The identity for the indicators, then the inverse of the factor."""
-        k, c = len(self.partition.indicators), self.partition.intervals
-        if not c:
+        """The identity, with the inverse of the factor for the ranged intervals."""
+        if not self._count:
             return None
-        matrix = np.eye(k + c)
-        matrix[k:, k:] = prefix_sums.inverse(c)
+        matrix = np.eye(self.partition.size)
+        matrix[self.ranged, self.ranged] = prefix_sums.inverse(self._count)
         return matrix
 
     def deviations(self, deviation: float) -> Array:
         """Return the deviation of each frequency. The noise of neighbouring intervals is correlated."""
-        k, c = len(self.partition.indicators), self.partition.intervals
-        if not c:
-            return np.full(k, deviation)
-        rows = np.sqrt(np.cumsum(prefix_sums.inverse(c)[:, 0] ** 2))
-        return deviation * np.concatenate([np.ones(k), rows])
+        made = np.ones(self.partition.size)
+        if self._count:
+            made[self.ranged] = np.sqrt(np.cumsum(prefix_sums.inverse(self._count)[:, 0] ** 2))
+        return deviation * made
 
     def noise_of(self, values: Array) -> Array:
-        k, c = len(self.partition.indicators), self.partition.intervals
-        if c:
-            values = np.concatenate([values[..., :k], values[..., k:] @ prefix_sums.inverse(c)], axis=-1)
+        if self._count:
+            values = values.copy()
+            values[..., self.ranged] = values[..., self.ranged] @ prefix_sums.inverse(self._count)
         return np.asarray(np.linalg.norm(values, axis=-1))
 
     def diameter(self, norm: str) -> float:
         if norm == "L2":
-            return prefix_sums.diameter(len(self.partition.indicators), self.partition.intervals) or TWO_ENTRIES["L2"]
+            return prefix_sums.diameter(self.partition.size - self._count, self._count) or TWO_ENTRIES["L2"]
         both = np.abs(self._encoder[:, :, None] - self._encoder[:, None, :])
         return float((both.sum(axis=0) if norm == "L1" else both.max(axis=0)).max(initial=1.0)) * prefix_sums.ROUNDED_UP
 
@@ -165,9 +183,29 @@ class PrefixSums(Encoded):
 
     @cached_property
     def greatest_noise(self) -> float:
-        """The deviation of the last prefix sum, which is the largest."""
-        c = self.partition.intervals
-        return float(np.linalg.norm(prefix_sums.factor(c)[-1])) if c else 1.0
+        """The deviation of the last prefix sum, which is the largest. The ends add their own noise."""
+        return math.hypot(*prefix_sums.factor(self._count)[-1], *[1.0] * (2 * self.ends)) if self._count else 1.0
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class PrefixSumsWithEnds(PrefixSums):
+    """Prefix sums of the inner intervals of a number. The first and the last interval are measured alone.
+
+    These intervals hold a bound and hardly anything else. Many rows can hold a bound: nothing was earned, or the table
+    was cut there. Prefix sums would not tell these rows from those beside them. To measure two positions more costs
+    nothing: a row that moves to an end moves the vector by the length of a column of the factor, and by 1 in another
+    direction, which is less than two columns can be apart.
+    """
+
+    name: ClassVar[str] = "ranges and ends"
+    ends: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.partition.intervals < 3:
+            raise InputError("prefix sums with ends need at least three intervals, not "
+                             f"{self.partition.intervals}")
 
 
 @register

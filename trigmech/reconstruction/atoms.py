@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from trigmech._arrays import Array
+from trigmech.functions.partition import END
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.one_way import Detail
 from trigmech.schema.column import Column
@@ -26,8 +27,8 @@ def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Detail]) -> 
     """Return for each interval (c,) the place in [-1, 1] of its atom, or NaN if the interval is not an atom.
 
     The column has bounds; ``looks`` are the closer looks at it. An atom is an interval as narrow as the
-    closer look goes; its value, mapped to [-1, 1], lies inside it. A special value is never an atom, because it has an
-    indicator of its own.
+    closer look goes, or as an end; its value, mapped to [-1, 1], lies inside it. A special value is never an atom,
+    because it has an indicator of its own.
     """
     partition = released.partition
     found = np.full(partition.intervals, np.nan)
@@ -36,17 +37,18 @@ def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Detail]) -> 
     edges = partition.edges
     density = np.pad(released.mass[len(partition.indicators) :] / np.diff(edges), 1)
     high = density[1:-1] > ATOM * np.maximum(density[:-2], density[2:])
+    narrow = np.diff(edges) <= END
     for look in looks:
         place = np.minimum(np.searchsorted(look.edges, edges[:-1]), len(look.edges) - 2)
-        narrow = (look.edges[place] == edges[:-1]) & (look.edges[place + 1] == edges[1:])
-        for i in np.flatnonzero(high & narrow).tolist():
-            ends = number_at(column, edges[i : i + 2]).tolist()
-            for value in round_numbers(column, *ends):
-                point = float(place_of(column, np.array([value]))[0])
-                if edges[i] <= point < edges[i + 1] or point == edges[i + 1] == 1.0:
-                    if value not in map(column.number, column.special):
-                        found[i] = point
-                    break
+        narrow |= (look.edges[place] == edges[:-1]) & (look.edges[place + 1] == edges[1:])
+    for i in np.flatnonzero(high & narrow).tolist():
+        ends = number_at(column, edges[i : i + 2]).tolist()
+        for value in round_numbers(column, *ends):
+            point = float(place_of(column, np.array([value]))[0])
+            if edges[i] <= point < edges[i + 1] or point == edges[i + 1] == 1.0:
+                if value not in map(column.number, column.special):
+                    found[i] = point
+                break
     return found
 
 

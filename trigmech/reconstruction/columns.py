@@ -15,9 +15,10 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums
+from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums, PrefixSumsWithEnds
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
+from trigmech.reconstruction.ends import atom_probabilities, beside, put_back
 from trigmech.reconstruction.frequencies import LARGEST, nearest_probabilities, shrunk_frequencies
 from trigmech.reconstruction.shared_prior import shared_priors
 from trigmech.reconstruction.tails import with_tails
@@ -90,6 +91,8 @@ def _opened(look: Measurement[Look]) -> Opened:
         made = nearest_probabilities(look.means) if query.partition.value is not None else shrunk_frequencies(
             np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST))
         return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
+    if isinstance(query, PrefixSumsWithEnds):
+        return _opened_ends(query.partition, look.known, look.deviation)
     return _opened_histogram(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
 
 
@@ -107,16 +110,29 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     return _opened_histogram(partition, values, deviation, cumulative).under(None)
 
 
-def _opened_histogram(partition: Partition, values: Array, deviation: float, cumulative: bool) -> Opened:
+def _opened_ends(partition: Partition, values: Array, deviation: float) -> Opened:
+    """Return a column whose ends were measured alone: each is 0, unless it is probably an atom."""
+    k = len(partition.indicators)
+    probable = atom_probabilities(np.clip(values[[k, -1]], -LARGEST, LARGEST), min(deviation, LARGEST))
+    inner = _opened_histogram(beside(partition), np.concatenate([
+        values[:k], probable * np.clip(values[[k, -1]], 0.0, 1.0), values[k + 1 : -1]]), deviation, True,
+        np.concatenate([np.ones(k), probable]))
+    return replace(inner, finished=lambda density: put_back(partition, inner.finished(density), probable > 0.5))
+
+
+def _opened_histogram(partition: Partition, values: Array, deviation: float, cumulative: bool,
+                      noisy: Array | None = None) -> Opened:
+    """Return a column from its noisy histogram. ``noisy`` (k,) are the parts of the noise that indicators still have.
+    """
     k, c = len(partition.indicators), partition.intervals
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     if c == 0:
         column = ReleasedColumn(partition, shrunk_frequencies(values, deviation), deviation)
         return Opened(None, lambda _: column)
-    frequencies = prefix_sums.decoded(partition, values) if cumulative else values.copy()
     inverse = prefix_sums.inverse(c) if cumulative else np.eye(c)
+    frequencies = np.concatenate([values[:k], inverse @ values[k:]])
     # The noise's covariance matrix times the vector of ones, in units of deviation^2, distributes the sum's excess.
-    share = np.concatenate([np.ones(k), inverse @ inverse.sum(axis=0)])
+    share = np.concatenate([np.ones(k) if noisy is None else noisy, inverse @ inverse.sum(axis=0)])
     frequencies += share / share.sum() * (1.0 - frequencies.sum())
     held = np.clip(frequencies[:k], 0.0, 1.0)
     held *= min(1.0, 1.0 / max(held.sum(), 1e-300))

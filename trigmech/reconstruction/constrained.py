@@ -54,9 +54,10 @@ class ConstrainedRows:
         # The atom in each interval of each column; NaN without an atom.
         self._atoms = [np.full(column.partition.intervals, np.nan) for column in columns]
         if schema is not None:
-            for j in {look.query.columns[0] for look in looks}:
-                self._atoms[j] = atoms(schema.columns[j], columns[j],
-                                       [look.query for look in looks if look.query.columns == (j,)])
+            for j, column in enumerate(columns):
+                if column.partition.value is not None:
+                    self._atoms[j] = atoms(schema.columns[j], column,
+                                           [look.query for look in looks if look.query.columns == (j,)])
         self._codes: dict[int, Integers] = {}
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
         # The columns that constraints connect, and these constraints.

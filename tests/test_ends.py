@@ -1,0 +1,155 @@
+"""The ends of a number: rows that hold a bound itself are seen, and noise makes no such rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+import trigmech as tm
+from trigmech.functions.partition import END, Partition, even_edges, with_ends
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import PrefixSums, PrefixSumsWithEnds
+from trigmech.reconstruction.columns import released_column
+from trigmech.reconstruction.ends import LEAST_ATOM, PRIOR, atom_probabilities, beside, put_back
+
+LEVELS = np.linspace(-1.0, 1.0, 501)
+
+
+def partition_of(levels=None, k=1):
+    return Partition(tuple(range(1, k + 1)), 0, with_ends(levels, even_edges(levels, 64)), levels)
+
+
+@pytest.mark.parametrize("levels", [None, LEVELS])
+def test_an_end_holds_a_bound_and_hardly_anything_else(levels):
+    partition = partition_of(levels, 0)
+    assert partition.intervals == 66
+    if levels is None:
+        np.testing.assert_array_equal(partition.edges[[1, -2]], [END - 1.0, 1.0 - END])
+        held = np.array([-1.0, np.nextafter(END - 1.0, -1.0), END - 1.0, 1.0 - END, 1.0])
+    else:
+        held = levels[[0, 0, 1, -2, -1]]
+        assert np.diff(np.searchsorted(levels, partition.edges))[[0, -1]].tolist() == [1, 0]
+    codes = partition.codes(held[:, None])
+    assert codes[0] == codes[1] == 0
+    assert codes[2] == 1
+    assert codes[-1] == 65
+    assert codes[-2] == (65 if levels is None else 64)
+    # All others are the even intervals.
+    np.testing.assert_array_equal(partition.edges[2:-2], even_edges(levels, 64)[1:-1])
+    # An end is not divided again.
+    assert len(partition.finer(0, 1_024)) == len(partition.finer(65, 1_024)) == 2
+
+
+def test_intervals_as_narrow_as_ends_stay_without_ends():
+    assert with_ends(LEVELS, even_edges(LEVELS, len(LEVELS))) is None
+    assert with_ends(None, np.array([-1.0, -1.0 + END, 0.0, 1.0])) is None
+    assert with_ends(None, np.array([-1.0, 0.0, 1.0 - END, 1.0])) is None
+
+
+@pytest.mark.parametrize("deviation", [0.003, 0.05, 0.4])
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.9, 1.0])
+def test_the_probability_of_an_atom_is_that_of_bayes(share, deviation):
+    even = quad(lambda held: norm.pdf(share, held, deviation), 0.0, 1.0, points=[min(share, 1.0)], limit=200)[0]
+    with np.errstate(under="ignore"):
+        nothing = norm.pdf(share, 0.0, deviation)
+    wanted = PRIOR * even / (PRIOR * even + (1.0 - PRIOR) * nothing)
+    assert atom_probabilities(np.array([share, -share]), deviation) == pytest.approx([wanted, 0.0], rel=1e-6)
+
+
+def test_noise_alone_is_seldom_an_atom():
+    at = brentq(lambda share: atom_probabilities(np.array([share]), 0.02)[0] - 0.5, 0.02, 0.2)
+    assert norm.sf(at / 0.02) == pytest.approx(2e-4, rel=0.3)
+
+
+@pytest.mark.parametrize("deviation", [1e-300, 1e-16, 1.0, 1e59])
+def test_hostile_shares_have_probabilities(deviation):
+    found = atom_probabilities(np.array([-1e300, -1.0, 0.0, 1e-300, 0.5, 1.0, 1e300]), deviation)
+    assert ((found >= 0.0) & (found <= 1.0)).all()
+    assert (found[:3] == 0.0).all()
+
+
+@pytest.mark.parametrize(("low", "high", "atoms"), [
+    (0.4, 0.1, [True, True]), (0.4, 0.1, [True, False]), (0.4, 0.1, [False, True]), (0.0, 0.0, [False, False]),
+    (0.9 * LEAST_ATOM, 1.1 * LEAST_ATOM, [True, True])])
+def test_an_end_that_is_no_atom_joins_the_interval_beside_it(low, high, atoms):
+    partition = partition_of()
+    inner = beside(partition)
+    mass = np.full(64, (0.9 - low - high) / 64.0)
+    made = put_back(partition, ReleasedColumn(inner, np.concatenate([[0.1, low, high], mass]), 0.01), np.array(atoms))
+    below, above = (own and held >= LEAST_ATOM for own, held in zip(atoms, (low, high), strict=True))
+    wanted = [0.1, *([low] if below else []), *mass, *([high] if above else [])]
+    wanted[1 + below] += 0.0 if below else low
+    wanted[-1 - above] += 0.0 if above else high
+    np.testing.assert_allclose(made.mass, wanted, rtol=1e-12)
+    edges = even_edges(None, 64).tolist()
+    np.testing.assert_array_equal(made.partition.edges, [
+        -1.0, *([END - 1.0] if below else []), *edges[1:-1], *([1.0 - END] if above else []), 1.0])
+    assert made.partition.indicators == (1,)
+
+
+@pytest.mark.parametrize("levels", [None, LEVELS])
+@pytest.mark.parametrize("deviation", [1e-6, 1e-3, 0.02])
+def test_shares_of_rows_at_both_bounds_are_released_as_measured(levels, deviation):
+    partition, rng = partition_of(levels), np.random.default_rng(1)
+    inside = np.exp(-0.5 * ((np.arange(64) - 20.0) / 9.0) ** 2)
+    truth = np.concatenate([[0.05, 0.6], 0.2 * inside / inside.sum(), [0.15]])
+    query = PrefixSumsWithEnds(0, partition)
+    noisy = query.encode(truth) + deviation * rng.normal(size=len(truth))
+    column = released_column(Measurement(query, 1.0, noisy, deviation))
+    assert column.mass.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(column.mass[[0, 1, -1]], [0.05, 0.6, 0.15], atol=4.0 * deviation)
+    np.testing.assert_array_equal(column.partition.edges[[1, -2]], partition.edges[[1, -2]])
+
+
+def test_a_column_without_rows_at_its_bounds_has_no_ends():
+    partition, query = partition_of(), PrefixSumsWithEnds(0, partition_of())
+    inside = np.exp(-0.5 * ((np.arange(64) - 20.0) / 9.0) ** 2)
+    truth = np.concatenate([[0.05, 0.0], 0.95 * inside / inside.sum(), [0.0]])
+    for seed in range(50):
+        noisy = query.encode(truth) + 0.02 * np.random.default_rng(seed).normal(size=len(truth))
+        column = released_column(Measurement(query, 1.0, noisy, 0.02))
+        assert partition.edges[1] < column.partition.edges[1]
+        assert column.partition.edges[-2] < partition.edges[-2]
+        assert column.mass.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("values", ["huge", "one", "negative", "zero"])
+@pytest.mark.parametrize("deviation", [1e-16, 0.1, 1e20])
+def test_hostile_noise_leaves_a_distribution(values, deviation):
+    query, rng = PrefixSumsWithEnds(0, partition_of()), np.random.default_rng(2)
+    for k in (0, 1, 66):
+        vector = {"huge": rng.choice([-1e300, 0.0, 1e300], 67), "one": 1e6 * np.eye(67)[k],
+                  "negative": -rng.random(67), "zero": np.zeros(67)}[values]
+        column = released_column(Measurement(query, 1.0, vector, deviation))
+        assert (column.mass >= 0.0).all()
+        assert column.mass.sum() == pytest.approx(1.0)
+
+
+def test_a_column_that_is_0_in_most_rows_is_so_in_a_release_of_few_rows():
+    rng = np.random.default_rng(0)
+    gain = np.where(rng.random(300) < 0.8, 0.0, rng.lognormal(8.0, 1.0, 300)).clip(0.0, 100_000.0)
+    # Values above 20 were cut there, in units that are no round numbers.
+    table = pd.DataFrame({"gain": gain, "cut": rng.normal(19.0, 3.0, 300).clip(0.77, 20.13),
+                          "days": np.where(rng.random(300) < 0.6, 0, rng.integers(0, 1_000, 300)),
+                          "plain": rng.normal(0.0, 1.0, 300).clip(-4.0, 4.0)})
+    schema = tm.Schema((tm.Column("gain", 0.0, 100_000.0), tm.Column("cut", 0.77, 20.13),
+                        tm.Column("days", 0, 1_000, kind="integer"), tm.Column("plain", -4.0, 4.0)))
+    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-5), rng=np.random.default_rng(1)).sample(
+        300, rng=np.random.default_rng(2))
+    for name, value in (("gain", 0.0), ("cut", 20.13), ("days", 0)):
+        assert (made[name] == value).mean() == pytest.approx((table[name] == value).mean(), abs=0.12), name
+    assert not made["plain"].abs().ge(4.0).any()
+
+
+def test_an_end_without_rows_leaves_the_column_as_it_is_without_ends():
+    noisy, rng = np.concatenate([[0.05], np.zeros(66)]), np.random.default_rng(3)
+    noisy[2:-1] = PrefixSums(0, plain := partition_of().cut(even_edges(None, 64))).encode(
+        np.concatenate([[0.0], np.full(64, 1.2 / 64.0)]))[1:] + 0.05 * rng.normal(size=64)
+    noisy[[1, -1]] = -0.02
+    found = released_column(Measurement(PrefixSumsWithEnds(0, partition_of()), 1.0, noisy, 0.05))
+    wanted = released_column(Measurement(PrefixSums(0, plain), 1.0, np.delete(noisy, [1, 66]), 0.05))
+    np.testing.assert_allclose(found.mass, wanted.mass, rtol=1e-12)
+    np.testing.assert_array_equal(found.partition.edges, wanted.partition.edges)
