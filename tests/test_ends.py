@@ -45,6 +45,8 @@ def test_an_end_holds_a_bound_and_hardly_anything_else(levels):
 
 def test_intervals_as_narrow_as_ends_stay_without_ends():
     assert with_ends(LEVELS, even_edges(LEVELS, len(LEVELS))) is None
+    for few in ([0.0], [-1.0, 1.0], [-1.0, 0.0, 1.0]):
+        assert with_ends(np.array(few), even_edges(np.array(few), 64)) is None
     assert with_ends(None, np.array([-1.0, -1.0 + END, 0.0, 1.0])) is None
     assert with_ends(None, np.array([-1.0, 0.0, 1.0 - END, 1.0])) is None
 

@@ -149,8 +149,10 @@ def with_ends(levels: Array | None, edges: Array) -> Array | None:
     """
     if levels is None:
         low, high = -1.0 + END, 1.0 - END
-        return np.concatenate([[-1.0, low], edges[1:-1], [high, 1.0]]) if low < edges[1] and edges[-2] < high else None
-    low, high = 0.5 * (levels[0] + levels[1]), 0.5 * (levels[-2] + levels[-1])
+    elif len(levels) < 3:
+        return None
+    else:
+        low, high = 0.5 * (levels[0] + levels[1]), 0.5 * (levels[-2] + levels[-1])
     return np.concatenate([[-1.0, low], edges[1:-1], [high, 1.0]]) if low < edges[1] and edges[-2] < high else None
 
 
