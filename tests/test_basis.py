@@ -199,6 +199,7 @@ def test_a_largest_degree_leaves_out_functions_and_keeps_the_order(d, cap, ties)
     np.testing.assert_array_equal(capped, everything[everything.max(axis=1) <= cap])
 
 
+@pytest.mark.daily("fewest")
 @pytest.mark.parametrize("ties", ["fewest", "last"])
 def test_graded_reaches_a_thousand_columns_and_more(ties):
     index = ChebyshevBasis.graded(1100, 1102, ties=ties).index

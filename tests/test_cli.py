@@ -1026,7 +1026,7 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
                                                                        monkeypatch):
     released, drawn = [], []
     monkeypatch.setattr(demo, "synthesize", lambda *given, **options: released.append(
-        tm.synthesize(*given, mechanism=tm.TableMechanism(points=600), **options)) or released[-1])
+        tm.synthesize(*given, mechanism=tm.TableMechanism(points=64), **options)) or released[-1])
     monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: drawn.append(made))
     status, said, _ = run("demo", "--folder", "out", "--rows", "50")
     assert status == 0
@@ -1064,6 +1064,8 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
 def test_the_demo_s_picture_names_the_guarantee_and_draws_both_tables(simulated, tmp_path, monkeypatch):
     figures = []
     monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: figures.append(scatter.figure.figure))
+    # What is drawn is looked at in the figure, which need not be painted.
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, path, **_: Path(path).write_bytes(b"png"))
     schema = tm.Schema([tm.Column(f"c{j}", 0.0, 20.0) for j in range(demo.SHOWN_COLUMNS + 1)])
     rng = np.random.default_rng(1)
     table, own = (rng.uniform(0.0, 20.0, (n, demo.SHOWN_COLUMNS + 1)) for n in (30, 40))

@@ -71,6 +71,8 @@ def shown_by(monkeypatch, capsys, *arguments, width):
 
 
 LONG = "household_income_before_taxes_and_transfers_of_all_members"
+# The fewest that a table of several needs.
+EPSILONS = (0.5, 5.0)
 ADVISED = ["age", LONG, "years of school", "region", *(f"x{k}" for k in range(5))]
 
 
@@ -89,14 +91,15 @@ def facts():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tm, "advise", once)
-        yield advise(tm.Schema([tm.Column(name, 0, 90, "integer") for name in ADVISED]), 500).facts
+        yield advise(tm.Schema([tm.Column(name, 0, 90, "integer") for name in ADVISED]), 500, epsilons=EPSILONS).facts
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_advice_fits_a_terminal_and_loses_no_word_of_it(width, facts, tmp_path, monkeypatch, capsys):
     (tmp_path / "schema.toml").write_text("".join(
         f"[columns.\"{name}\"]\nkind = \"integer\"\nlower = 0\nupper = 90\n" for name in ADVISED))
-    asked = ["advise", str(tmp_path / "schema.toml"), "--rows", "500"]
+    asked = ["advise", str(tmp_path / "schema.toml"), "--rows", "500",
+             *(word for epsilon in EPSILONS for word in ("--epsilon", str(epsilon)))]
     said = shown_by(monkeypatch, capsys, *asked, width=width)
     lines = said.splitlines()
     assert "…" not in said

@@ -569,6 +569,7 @@ def test_our_scales_in_the_place_of_algorithm_9_are_private_on_the_same_outcome_
     assert epsilon_of([ours.means, ours.mean, ours.axes(0.0)], 0.0) <= 1.0
 
 
+@pytest.mark.daily("CSN")
 @pytest.mark.parametrize("name", errata.SIZES)
 def test_algorithm_10_is_private_at_1_and_a_thousandth_on_the_sizes_of_the_thesis(name):
     n, d = errata.SIZES[name]

@@ -514,6 +514,7 @@ class Far:
     gaussian = linf = laplace
 
 
+@pytest.mark.daily(2)  # Both laws, much noise and little.
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "SimulatedNoise", Far)
