@@ -221,7 +221,7 @@ def test_no_correct_mechanism_is_refuted_with_real_noise(name):
 
 @pytest.mark.parametrize("name", by_day(name for name in FAULTS if name != "noisy mean, n = 5"))
 def test_every_planted_fault_is_refuted(name):
-    line = audited(name, "simulated", RUNS.get(name, 4_000))
+    line = audited(name, "simulated", RUNS.get(name, 2_000))
     assert line["refuted"]
     assert line["bound"] > line["proved"]
     # The ledger does not see these faults: it would have let them through.

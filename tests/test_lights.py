@@ -368,8 +368,8 @@ def test_more_budget_and_more_rows_are_expected_to_err_less():
 
 def test_advice_without_noise_can_see_what_chance_leaves():
     """With an endless budget the smallest effects are those of sampling alone."""
-    n = 1_000
-    step = advise(SCHEMA, n, epsilons=(1_000.0,)).facts["epsilons"][0]
+    n, few = 1_000, tm.Schema([column for column in SCHEMA.columns if column.name in ("age", "smoker", "bmi")])
+    step = advise(few, n, epsilons=(1_000.0,)).facts["epsilons"][0]
     power = 1.959964 + 0.841621
     assert step["smallest_correlation"] == pytest.approx(power / np.sqrt(n), rel=0.1)
     assert step["smallest_difference"] == pytest.approx(power * 2.0 / np.sqrt(n), rel=0.1)
