@@ -350,6 +350,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("budget", [Budget(1e-5, 1e-12), Budget(1e-5, 0.9), Budget(1e4, 1e-9), Budget(500.0, 0.9)])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_whatever_is_drawn_a_table_comes_out(name, budget, tmp_path):

@@ -44,6 +44,7 @@ def two_laplace_delta(epsilon, first, second):
     return given[-1] / 2 + math.exp(-first) * given[0] / 2 + between
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("epsilon", "parts"), [(0.3, (1.0,)), (1.0, (2.5,)), (0.2, (0.7, 0.4)), (1.1, (1.3, 1.3))])
 def test_privacy_loss_distributions_enclose_closed_forms(epsilon, parts):
     low, high = errata.exact_delta(epsilon, [(ratio, 1) for ratio in parts])

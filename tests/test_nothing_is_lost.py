@@ -201,6 +201,7 @@ def test_no_more_finer_intervals_are_looked_at_than_files_hold(monkeypatch):
         (0, i) for i in range(31, -1, -1)] + [(1, i) for i in range(31, 23, -1)]
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_files_are_no_larger_than_what_was_made_sure_of_before_the_charge(seed, tmp_path, monkeypatch):
     # The least limits with which a run is not refused hold what it releases.
@@ -268,6 +269,7 @@ def test_the_command_line_loses_no_release_of_rows_in_the_last_level(command, na
     assert command("report", "release.tm", "--out", "release.html")[0] == 0
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_command_line_refuses_random_tables_before_the_charge_or_releases_them(command, seed):
     released_by(command, random_run(seed, moments=False))
