@@ -99,7 +99,6 @@ def source_of(name: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-@cache
 def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
     found, waiting = list[ast.Import | ast.ImportFrom](), list[ast.AST]([ast.parse(source)])
     while waiting:
@@ -115,23 +114,30 @@ def reached(module: str) -> set[str]:
     """Return a module and what it imports of the project, directly or not, but for `SHOWING`."""
     found, waiting = {module}, [module]
     while waiting:
-        for node in _imports(source_of(waiting.pop()).read_text(encoding="utf-8")):
-            names = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
-            if isinstance(node, ast.ImportFrom):
-                # What is imported from a folder may be a module of it.
-                names = {name if source_of(name).exists() else str(node.module)
-                         for name in (f"{node.module}.{alias.name}" for alias in node.names)}
-            new = {name for name in names - found if name.startswith(("trigmech", "experiments"))
-                   and not name.startswith(SHOWING) and source_of(name).exists()}
-            # The import of a module runs its folder's own file first.
-            new |= {folder for folder in (name.rpartition(".")[0] for name in new) if "." in folder} - found
-            if "experiments.protocols.data" in new:
-                # It reads these by the folder.
-                new |= {f"experiments.protocols.sets.{path.stem}" for path in source_of(
-                    "experiments.protocols.sets").parent.glob("*.py")} - found
-            found |= new
-            waiting += new
+        new = _imported(source_of(waiting.pop()).read_text(encoding="utf-8"), ROOT) - found
+        # The import of a module runs its folder's own file first.
+        new |= {folder for folder in (name.rpartition(".")[0] for name in new) if "." in folder} - found
+        if "experiments.protocols.data" in new:
+            # It reads these by the folder.
+            new |= {f"experiments.protocols.sets.{path.stem}" for path in source_of(
+                "experiments.protocols.sets").parent.glob("*.py")} - found
+        found |= new
+        waiting += new
     return found
+
+
+@cache
+def _imported(source: str, root: Path) -> frozenset[str]:
+    """Return what a source imports itself of the project below ``root``, but for `SHOWING`."""
+    found = set[str]()
+    for node in _imports(source):
+        names = {alias.name for alias in node.names} if isinstance(node, ast.Import) else {
+            # What is imported from a folder may be a module of it.
+            name if source_of(name).exists() else str(node.module)
+            for name in (f"{node.module}.{alias.name}" for alias in node.names)}
+        found |= {name for name in names if name.startswith(("trigmech", "experiments"))
+                  and not name.startswith(SHOWING) and source_of(name).exists()}
+    return frozenset(found)
 
 
 def save(path: Path, text: str) -> None:

@@ -34,6 +34,8 @@ sys.dont_write_bytecode = False
 STANDARD_ERROR = pytest.StashKey[int]()
 # Seconds that a test of every night may take.
 NIGHTLY = 1200
+# Cases that should run by day, and that were not collected.
+MISNAMED = []
 
 
 def pytest_configure(config):
@@ -61,14 +63,22 @@ def pytest_collection(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a grid marked `daily(every)` leave to the night all but the first of each `every` cases and the last."""
+    """Of a grid marked `daily(every)` leave to the night all but the first of each `every` cases and the last.
+
+    Of one marked `daily("a case", "another")` leave to the night all but these.
+    """
     grids = {}
     for item in items:
         if item.get_closest_marker("daily"):
             grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in grids.values():
-        for k, item in enumerate(cases[:-1]):
-            if k % item.get_closest_marker("daily").args[0]:
+    for function, cases in grids.items():
+        chosen = cases[0].get_closest_marker("daily").args
+        named = isinstance(chosen[0], str)
+        names = [item.nodeid.partition("[")[2][:-1] for item in cases]
+        if named:
+            MISNAMED.extend(f"{function}[{name}]" for name in set(chosen).difference(names))
+        for k, item in enumerate(cases):
+            if names[k] not in chosen if named else k % chosen[0] and k < len(cases) - 1:
                 item.add_marker(pytest.mark.nightly)
     for item in items:
         if item.get_closest_marker("nightly"):

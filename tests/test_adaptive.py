@@ -123,6 +123,7 @@ def test_what_is_charged_is_what_the_design_declares_and_within_the_budget(made)
         [share * (noise[0].sensitivity / noise[0].scale) ** power / shares[0] for share in shares], rel=1e-4)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.usefixtures("few_resamples")
 def test_the_release_is_saved_and_loaded_with_all_that_it_gives(made, tmp_path):
@@ -169,6 +170,7 @@ def test_choices_find_the_tables_that_depend():
     assert chosen.count((0, 1)) == chosen.count((2, 3)) == 6
 
 
+@pytest.mark.daily(3)  # Each mechanism, and each budget.
 @pytest.mark.parametrize("kind", [Strongest, OwnQuery])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_parts_give_the_same_release_as_the_whole(kind, budget, tmp_path):

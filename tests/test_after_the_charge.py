@@ -315,7 +315,7 @@ def usable(made, folder):
             assert answers.error is None or np.isfinite(answers.error.bound).all()
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=15)
 @given(runs())
 def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory, run):
     table, schema, budget, mechanism = run

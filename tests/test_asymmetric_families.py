@@ -97,6 +97,7 @@ def test_a_polynomial_of_one_column_that_is_not_the_first_is_measured():
     assert error <= made.predicted_error(family).bound.item() < 0.01
 
 
+@pytest.mark.daily("several queries", "a product of different degrees", "one product")
 @each_asymmetric
 def test_a_plan_promises_the_error_that_releases_have(name):
     errors, *_ = simulated(name)

@@ -68,6 +68,7 @@ def search(measure, d, order, seed):
     return best
 
 
+@pytest.mark.daily(4)  # Each statistic, and each number of columns.
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("what", bounds(1))
 def test_no_neighbours_move_further_than_is_claimed(what, d):
@@ -125,6 +126,7 @@ def far_off(noise, variance, kurtosis):
     return abs(float(np.mean(noise**2)) / variance - 1.0) > norm.isf(0.5e-9) * error
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("budget", [APPROXIMATE, PURE], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("name", ["histograms", "diagonal"])
 def test_the_noise_has_the_variance_that_the_budget_asks_for(name, budget):

@@ -64,6 +64,7 @@ ENDS = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES, (1, 256, 257))
 ENDS["a chunk and a row"] = BASES["without the constant"], ROWS_PER_CHUNK + 1
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("basis", "n"), ENDS.values(), ids=ENDS)
 def test_values_means_and_combinations_are_products_of_cosines(basis, n):
     assert_agrees_with_definition(basis, n)
@@ -165,6 +166,7 @@ SLOPES = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES | STEEP, (257
 SLOPES["two chunks and a row"] = BASES["graded"], 2 * POINTS_PER_CHUNK + 1
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("basis", "n"), SLOPES.values(), ids=SLOPES)
 def test_gradients_are_those_of_the_product_rule(basis, n):
     X, y = points_of_cube(n, basis.d), coefficients(basis)
@@ -199,6 +201,7 @@ def test_a_largest_degree_leaves_out_functions_and_keeps_the_order(d, cap, ties)
     np.testing.assert_array_equal(capped, everything[everything.max(axis=1) <= cap])
 
 
+@pytest.mark.daily("fewest")
 @pytest.mark.parametrize("ties", ["fewest", "last"])
 def test_graded_reaches_a_thousand_columns_and_more(ties):
     index = ChebyshevBasis.graded(1100, 1102, ties=ties).index

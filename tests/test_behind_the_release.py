@@ -132,7 +132,11 @@ CASES = {
        for name, (mechanism, budget) in THESIS.items()},
     "algorithm 10, categories": (MIXED, THESIS["algorithm 10"][0], GAUSSIAN),
 }
-each_case = pytest.mark.parametrize("case", CASES)
+# With public bounds or categories of another law, or with another mechanism, each of these is by day, too.
+BY_NIGHT = ("tables, pure", "tables, private bounds", "rounds, private bounds", "rounds", "private bounds, pure",
+            "categories, pure")
+each_case = pytest.mark.parametrize("case", [
+    pytest.param(case, marks=[pytest.mark.nightly] * (case in BY_NIGHT)) for case in CASES])
 
 
 def tables(schema):
@@ -286,6 +290,7 @@ def test_so_it_is_of_files(suffix, monkeypatch, tmp_path):
     assert differences(*made) == []
 
 
+@pytest.mark.usefixtures("unpainted")  # Pictures are painted of what is compared above.
 def test_so_is_the_report(monkeypatch, tmp_path):
     monkeypatch.setattr(report_sections, "MOST_QUERIES", 30)
     pages, replayed = [], None

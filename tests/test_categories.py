@@ -94,6 +94,7 @@ def test_real_noise_is_certified_and_charged_first(tmp_path):
     assert "not proved here" not in str(made.ledger)
 
 
+@pytest.mark.daily(".csv", ".parquet")
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
 def test_a_file_gives_the_categories_and_the_rows_of_its_dataframe(suffix, tmp_path, monkeypatch):
     schema = Schema([TOWN, *SCHEMA.columns[1:2], Column("size", private_bounds=True)])
@@ -153,7 +154,7 @@ def shown_of_one_row_each(noise, count, columns, delta):
 @pytest.mark.parametrize(("columns", "noise"), [(1, SimulatedNoise(np.random.default_rng(1))), (4, SystemNoise())])
 def test_a_key_of_one_row_is_released_with_the_probability_that_is_charged_for(columns, noise, monkeypatch):
     monkeypatch.setattr(categories, "MOST_FOUND", 10**6)
-    count, delta = 20_000 // columns, 0.02
+    count, delta = 8_000 // columns, 0.02
     # A false alarm has a probability of 1e-9.
     low, high = stats.binom.ppf([5e-10, 1.0 - 5e-10], count * columns, delta / columns)
     assert low < shown_of_one_row_each(noise, count, columns, delta) < high
@@ -349,6 +350,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("budget", [Budget(1e-5, 1e-12), Budget(1e-5, 0.9), Budget(1e4, 1e-9), Budget(500.0, 0.9)])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_whatever_is_drawn_a_table_comes_out(name, budget, tmp_path):

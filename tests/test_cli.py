@@ -1038,11 +1038,17 @@ def few_queries(monkeypatch):
     monkeypatch.setattr(demo, "GaussianKernels", functools.partial(GaussianKernels, n_queries=200))
 
 
-def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_queries, few_resamples, tmp_path,
+# By day of as many columns as its picture shows.
+@pytest.mark.parametrize("d", [demo.SHOWN_COLUMNS, pytest.param(30, marks=pytest.mark.nightly)])
+def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(d, run, few_queries, few_resamples, tmp_path,
                                                                        monkeypatch):
+    whole = load_breast_cancer()
+    X, names = whole.data[:, :d], whole.feature_names[:d]
+    monkeypatch.setattr("sklearn.datasets.load_breast_cancer", lambda: types.SimpleNamespace(
+        data=X, feature_names=names))
     released, drawn = [], []
     monkeypatch.setattr(demo, "synthesize", lambda *given, **options: released.append(
-        tm.synthesize(*given, mechanism=tm.TableMechanism(points=600), **options)) or released[-1])
+        tm.synthesize(*given, mechanism=tm.TableMechanism(points=64), **options)) or released[-1])
     monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: drawn.append(made))
     status, said, _ = run("demo", "--folder", "out", "--rows", "50")
     assert status == 0
@@ -1051,7 +1057,7 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["demo.png", "synthetic.csv"]
     with (tmp_path / "out" / "synthetic.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert (len(rows), len(rows[0])) == (50, 30)
+    assert (len(rows), len(rows[0])) == (50, d)
     assert all(6.98 <= float(row["mean radius"]) <= 28.12 for row in rows)
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
     # The second run's picture, which no test looks at, is not painted.
@@ -1059,9 +1065,8 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
     facts = json.loads(run("demo", "--folder", "out", "--rows", "50", "--json", "--seed", "1")[1])
     assert (facts["rows"], facts["table"], facts["ledger"]["simulated"]) == (50, "out/synthetic.csv", True)
     # Both runs show the errors of their own release, of the cube and of the prediction, each by its name.
-    X = load_breast_cancer().data
     X = 2.0 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1.0
-    workload = demo.GaussianKernels(30, seed=2014)
+    workload = demo.GaussianKernels(d, seed=2014)
     truth = workload.answers(X)
     wanted = [np.column_stack([
         workload.widths,
@@ -1080,6 +1085,8 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
 def test_the_demo_s_picture_names_the_guarantee_and_draws_both_tables(simulated, tmp_path, monkeypatch):
     figures = []
     monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: figures.append(scatter.figure.figure))
+    # What is drawn is looked at in the figure, which need not be painted.
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, path, **_: Path(path).write_bytes(b"png"))
     schema = tm.Schema([tm.Column(f"c{j}", 0.0, 20.0) for j in range(demo.SHOWN_COLUMNS + 1)])
     rng = np.random.default_rng(1)
     table, own = (rng.uniform(0.0, 20.0, (n, demo.SHOWN_COLUMNS + 1)) for n in (30, 40))

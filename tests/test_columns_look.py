@@ -594,6 +594,7 @@ def test_nearly_nothing_is_left_of_noise_alone(shape):
     assert left < 0.05 * before
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("shape", [(3, 3), (3, 9), (12, 5), (20, 20)])
 @pytest.mark.parametrize("strength", [0.0, 1.0, 2.0, 4.0, 10.0])
 def test_a_table_of_rank_one_is_nearer_than_the_noisy_one(shape, strength):

@@ -76,6 +76,7 @@ needs_nltcs = pytest.mark.skipif(not (Path(os.environ.get(datasets.VARIABLE, "-"
 # Selection and the net mechanism
 
 
+@pytest.mark.nightly  # Of a system beside the package, which no code of the package changes.
 def test_the_exponential_mechanism_has_its_law_and_a_halved_sensitivity_would_show():
     rng, scores, epsilon = np.random.default_rng(1), np.array([0.0, 1.0, 2.5, 3.0]), 1.0
     draws = [selection.exponential(scores, 1.0, epsilon, rng) for _ in range(40_000)]
@@ -362,6 +363,7 @@ def rows_of(title):
     return list(next(each for each in tutorial.GALLERY if each.title.startswith(title)).rows())
 
 
+@pytest.mark.nightly  # Of a system beside the package, which no code of the package changes.
 @needs_adult
 def test_what_the_tutorial_prints_without_noise_is_equal_and_what_is_random_has_its_law():
     slow = ("Randomised", "Unary", "Synthetic", "Logistic")
@@ -437,6 +439,7 @@ def chances_of_order(scores, exponent, count):
     return law
 
 
+@pytest.mark.nightly  # Of a system beside the package, which no code of the package changes.
 def test_privhds_corrected_draws_have_their_law_within_epsilon_and_a_third_more_would_show(monkeypatch):
     n, d, epsilon, edges = 50, 3, 3.0, 2
     made, orders = PrivHD("honest", edges=edges), list(itertools.permutations(range(3), edges))
@@ -456,6 +459,7 @@ def test_privhds_corrected_draws_have_their_law_within_epsilon_and_a_third_more_
     assert 0.2 * epsilon < np.abs(np.log(laws[0] / laws[1])).max() < epsilon
 
 
+@pytest.mark.nightly  # Of a system beside the package, which no code of the package changes.
 def test_jtrees_corrected_filter_has_its_law_costs_epsilon_and_a_third_more_would_show(monkeypatch):
     epsilon, made = 1.0, jtree.JTree("honest", strength=0.45)
     moved, least = marginal_models.sensitivity(claims.ROWS, (2, 2), "I"), 0.45**2 / 2

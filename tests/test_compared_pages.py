@@ -1,6 +1,7 @@
 """What the top of a page lists of many pairs, and when a comparison says that it is not private."""
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.evaluation.forecast import forecast
 from trigmech.evaluation.verdict import LIGHTS
-from trigmech.report import comparison, lead
+from trigmech.report import advised, comparison, lead
 from trigmech.report.figures import number, percent
 
 
@@ -76,20 +77,17 @@ ADVISED = ["age", LONG, "years of school", "region", *(f"x{k}" for k in range(5)
 
 @pytest.fixture(scope="module")
 def facts():
-    """What is to be shown, whatever the width; the command is given no other advice for another width either."""
-    advise = tm.advise
-    asked = {}
+    """What is to be shown, whatever the width: what one epsilon would buy, in the place of each."""
+    step, made = advised._step, []
 
-    def once(schema, rows, **options):
-        key = schema.to_dict(), rows, {name: value for name, value in options.items() if name != "progress"}
-        key = repr(key)
-        if key not in asked:
-            asked[key] = advise(schema, rows, **options)
-        return asked[key]
+    def once(schema, rows, budget, *others):
+        if not made:
+            made.append(step(schema, rows, budget, *others))
+        return replace(made[0], epsilon=budget.epsilon)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tm, "advise", once)
-        yield advise(tm.Schema([tm.Column(name, 0, 90, "integer") for name in ADVISED]), 500).facts
+        patch.setattr(advised, "_step", once)
+        yield tm.advise(tm.Schema([tm.Column(name, 0, 90, "integer") for name in ADVISED]), 500).facts
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

@@ -23,7 +23,7 @@ from trigmech.schema.schema import Schema
 
 laws = settings(max_examples=20, derandomize=True, deadline=None, database=None)
 # Of whole releases.
-releases = settings(laws, max_examples=12)
+releases = settings(laws, max_examples=7)
 
 
 def released(schema, rng):

@@ -191,6 +191,7 @@ def test_the_pictures_of_the_idea_are_those_that_are_drawn():
     assert shown == {f"images/{name}.svg" for name in ideas.PICTURES}
 
 
+@pytest.mark.nightly  # It takes two pictures, which change seldom.
 def test_a_picture_is_drawn_the_same_again(tmp_path):
     first, second = (ideas.draw("smooth_and_counting", tmp_path / folder).read_bytes() for folder in "ab")
     assert first == second

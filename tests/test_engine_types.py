@@ -40,7 +40,7 @@ def thirds(whole):
 
 
 # The others are like one of these for every library, and are tried at night.
-BY_DAY = {"uint64", "float64", "text", "categories", "times of a zone"}
+BY_DAY = {"uint64", "text", "times of a zone"}
 
 
 @pytest.mark.parametrize("kind", [kind if kind in BY_DAY else pytest.param(kind, marks=pytest.mark.nightly)
@@ -103,7 +103,8 @@ MIXED = {"whole and other numbers": [1, 1.0, 2, 3], "numbers and text": [1, "1",
 
 
 # Text alone is compared by day above, and in all these ways beside numbers.
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.nightly] * (kind == "text"))
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.nightly] * (
+    kind in ("text", "whole and other numbers", "whole numbers")))
                                   for kind in MIXED])
 def test_identifiers_without_a_type_are_those_of_a_frame_or_refused(kind, dask):
     import dask as settings_of_dask
@@ -144,6 +145,7 @@ PARTITIONS = {
 }
 
 
+@pytest.mark.daily("another order", "more columns", "text", "other numbers", "times")
 @pytest.mark.parametrize("kind", PARTITIONS)
 def test_partitions_that_differ_from_what_dask_was_told(kind, dask):
     other, said = PARTITIONS[kind]

@@ -44,6 +44,7 @@ def two_laplace_delta(epsilon, first, second):
     return given[-1] / 2 + math.exp(-first) * given[0] / 2 + between
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("epsilon", "parts"), [(0.3, (1.0,)), (1.0, (2.5,)), (0.2, (0.7, 0.4)), (1.1, (1.3, 1.3))])
 def test_privacy_loss_distributions_enclose_closed_forms(epsilon, parts):
     low, high = errata.exact_delta(epsilon, [(ratio, 1) for ratio in parts])
@@ -125,6 +126,7 @@ def test_the_tail_bound_in_the_proof_of_example_1_3_fails_where_the_claim_holds(
     assert tail <= delta
 
 
+@pytest.mark.nightly  # Mathematics of the thesis, which no code of the package changes.
 @pytest.mark.parametrize(("epsilon", "k"), [(8.0, 1000), (10.0, 100), (10.0, 1000)])
 def test_proposition_1_12_fails_at_large_epsilon_and_the_corrected_scale_does_not(epsilon, k):
     published, corrected = (scale(epsilon, 1e-3) * math.sqrt(k)
@@ -134,6 +136,7 @@ def test_proposition_1_12_fails_at_large_epsilon_and_the_corrected_scale_does_no
     assert errata.exact_delta(epsilon, [(1 / corrected, k)])[1] < 1e-3
 
 
+@pytest.mark.nightly  # Mathematics of the thesis, which no code of the package changes.
 @pytest.mark.parametrize("delta", [1e-2, 1e-3, 1e-6])
 def test_proposition_1_12_is_true_of_small_epsilon_for_every_k(delta):
     for epsilon in (0.1, 1.0, 4.0):
@@ -221,6 +224,7 @@ def test_rounding_to_the_grid_saves_algorithm_4_for_coarse_grids_alone():
         assert most < 2**d
 
 
+@pytest.mark.nightly  # Mathematics of the thesis, which no code of the package changes.
 def test_no_pair_costs_more_of_algorithm_5_than_half_of_the_means_moving_by_two():
     rng = np.random.default_rng(51)
     epsilon, delta, index = 1.0, 1e-3, ChebyshevBasis.tensor(2, 2).index
@@ -325,6 +329,7 @@ def test_the_display_in_the_proof_of_lemma_2_7_is_wrong_and_its_correction_is_an
         assert moved != printed
 
 
+@pytest.mark.nightly  # Mathematics of the thesis, which no code of the package changes.
 def test_lemma_2_7_is_true_and_tight():
     rng = np.random.default_rng(271)
     largest = 0.0
@@ -405,6 +410,7 @@ def test_algorithm_7_costs_at_most_two_fifths_of_its_epsilon_whatever_the_noisy_
     assert published_rho(30, 10**4, 0.0) < 0.26 * covariance_sensitivity(30, 10**4)
 
 
+@pytest.mark.nightly  # Mathematics of the thesis, which no code of the package changes.
 def test_no_table_and_outcome_found_cost_more_of_algorithm_7():
     rng = np.random.default_rng(7)
     n, epsilon, largest = 200, 1.0, 0.0
@@ -569,6 +575,7 @@ def test_our_scales_in_the_place_of_algorithm_9_are_private_on_the_same_outcome_
     assert epsilon_of([ours.means, ours.mean, ours.axes(0.0)], 0.0) <= 1.0
 
 
+@pytest.mark.daily("CSN")
 @pytest.mark.parametrize("name", errata.SIZES)
 def test_algorithm_10_is_private_at_1_and_a_thousandth_on_the_sizes_of_the_thesis(name):
     n, d = errata.SIZES[name]

@@ -26,7 +26,7 @@ from trigmech.thesis.mechanisms import TrigI
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 from trigmech.workload.family import is_symmetric
 
-RUNS = 96
+RUNS = 48
 # Fixed, for planning takes longer than all else.
 FAST = MomentMechanism(points=128, iterations=20, degree=4, pair_degree=2, triples=False, whole_row=False)
 

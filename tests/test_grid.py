@@ -34,6 +34,7 @@ def test_nodes_are_the_midpoints_of_equal_parts(N, expected):
     np.testing.assert_allclose(nodes(N), expected, rtol=0, atol=1e-15)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("N", [1, 2, 5, 8, 100])
 def test_rounding_to_the_grid_picks_the_nearest_node_and_of_two_the_lower(N):
     ties = exact_ties(exact_nodes(N))
@@ -43,6 +44,7 @@ def test_rounding_to_the_grid_picks_the_nearest_node_and_of_two_the_lower(N):
     np.testing.assert_array_equal(round_to_grid([-math.inf, math.inf], N), nodes(N)[[0, -1]])
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("L", [1, 2, 8, 10, 101])
 def test_rounding_to_levels_picks_the_nearest_level_and_of_two_the_lower(L):
     levels = [Fraction(k, L) for k in range(-L, L + 1)]

@@ -146,6 +146,7 @@ def test_calls_that_make_no_sense_are_refused(name):
     refused(*CALLS[name])
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-3, 50.0, 1e7])
 @pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-6, 0.5])
 def test_extreme_budgets_are_released_or_refused_but_never_exceeded(epsilon, delta):

@@ -374,6 +374,7 @@ def test_imputations_are_tables_of_the_schema_and_cover_what_was_released(delta)
     assert (found.deviation < [3.0, 0.12, 0.08]).all()
 
 
+@pytest.mark.nightly  # Both are compared with their law, of injected numbers, in test_intervals_law.py.
 def test_intervals_of_imputations_and_of_weights_agree():
     made = release()
     rows = made.weighted()

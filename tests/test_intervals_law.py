@@ -161,7 +161,7 @@ def test_a_test_of_several_numbers_has_its_level_and_is_the_interval_s_for_one()
         return made.p_value(np.mean)
 
     found = []
-    for _ in range(4_000):
+    for _ in range(2_000):
         whole = (rng.normal(size=(m, 3)) + rng.normal(size=3)) @ root.T
         found.append(p_of(whole))
     assert stats.kstest(found, "uniform").pvalue > 1e-3
@@ -174,13 +174,14 @@ def test_a_test_of_several_numbers_has_its_level_and_is_the_interval_s_for_one()
     assert p_of(whole + 30.0) < 1e-8
 
 
+@pytest.mark.daily("2-20")
 @pytest.mark.parametrize(("k", "m"), [(1, 20), (2, 20), (1, 10)])
 def test_tests_on_paired_tables_count_what_the_estimate_varies_by_and_no_more(k, m):
     """Injected numbers: estimates that vary by noise alone, and tables that also vary by what is not told."""
     rng, made = np.random.default_rng(11), replace(imputations(True, m=m), paired=True)
     root = np.array([[1.0, 0.0], [0.8, 0.5]])[:k, :k]
     found, wide = [], []
-    for _ in range(3_000):
+    for _ in range(2_000):
         open_ = 1.5 * rng.normal(size=(m // 2, k))
         whole = (rng.normal(size=(m, k)) + np.concatenate([open_, -open_]) + rng.normal(size=k)) @ root.T
         halves = np.stack([whole, whole], axis=1)

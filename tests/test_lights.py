@@ -347,7 +347,7 @@ def test_the_command_compares_and_advises(two, tmp_path, run, schema_file):
 # Advice
 
 def test_more_budget_and_more_rows_are_expected_to_err_less():
-    found = advise(SCHEMA, 1_000, epsilons=(0.1, 0.3, 1.0, 3.0, 10.0))
+    found = advise(SCHEMA, 1_000, epsilons=(0.1, 1.0, 10.0))
     kinds = ("columns", "pairs", "correlations")
     errors = np.array([[np.mean([each["error"] for each in step[kind]]) for kind in kinds]
                        for step in found.facts["epsilons"]])
@@ -374,8 +374,8 @@ def test_more_budget_and_more_rows_are_expected_to_err_less():
 
 def test_advice_without_noise_can_see_what_chance_leaves():
     """With an endless budget the smallest effects are those of sampling alone."""
-    n = 4_000
-    step = advise(SCHEMA, n, epsilons=(1_000.0,)).facts["epsilons"][0]
+    n, few = 1_000, tm.Schema([column for column in SCHEMA.columns if column.name in ("age", "smoker", "bmi")])
+    step = advise(few, n, epsilons=(1_000.0,)).facts["epsilons"][0]
     power = 1.959964 + 0.841621
     assert step["smallest_correlation"] == pytest.approx(power / np.sqrt(n), rel=0.1)
     assert step["smallest_difference"] == pytest.approx(power * 2.0 / np.sqrt(n), rel=0.1)

@@ -151,6 +151,7 @@ def test_a_seed_repeats_a_run_on_any_number_of_threads(fit, monkeypatch):
     assert first[1] != other[1]
 
 
+@pytest.mark.nightly  # test_synthesis.py has a mixed table with missing values.
 def test_columns_of_every_kind_come_back_in_kind():
     rng = np.random.default_rng(2)
     schema = Schema([Column("height", 0.0, 10.0), Column("count", 0, 5, "integer"), Column("flag", 0, 1, "binary")])

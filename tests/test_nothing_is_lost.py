@@ -42,6 +42,7 @@ def driven(table, columns, budget, folder, mechanism=FEW, noise="near", seed=0, 
 
 
 # Each night there are hundreds more, below.
+@pytest.mark.daily("0", "1", "4")  # Of moments and of tables; all steps once.
 @pytest.mark.parametrize("seed", range(6))
 def test_random_runs_are_refused_before_their_charge_or_end_in_a_table(seed, tmp_path):
     run = random_run(seed, moments=seed % 3 == 0)
@@ -200,6 +201,7 @@ def test_no_more_finer_intervals_are_looked_at_than_files_hold(monkeypatch):
         (0, i) for i in range(31, -1, -1)] + [(1, i) for i in range(31, 23, -1)]
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_files_are_no_larger_than_what_was_made_sure_of_before_the_charge(seed, tmp_path, monkeypatch):
     # The least limits with which a run is not refused hold what it releases.
@@ -257,6 +259,7 @@ def released_by(command, run):
     return 0
 
 
+@pytest.mark.daily(3)  # Each schema, and each size.
 @pytest.mark.parametrize("name", LAST)
 @pytest.mark.parametrize(("n", "epsilon"), [(10, 0.1), (1000, 1.0)])
 def test_the_command_line_loses_no_release_of_rows_in_the_last_level(command, name, n, epsilon):
@@ -266,6 +269,7 @@ def test_the_command_line_loses_no_release_of_rows_in_the_last_level(command, na
     assert command("report", "release.tm", "--out", "release.html")[0] == 0
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_command_line_refuses_random_tables_before_the_charge_or_releases_them(command, seed):
     released_by(command, random_run(seed, moments=False))
@@ -278,8 +282,10 @@ def test_the_command_line_refuses_many_random_tables_before_the_charge_or_releas
     assert 0 in [released_by(command, random_run(seed, moments=False)) for seed in seeds]
 
 
-def test_tables_for_lookup_that_a_file_cannot_hold_are_refused_before_the_charge():
-    rows = [[f"key {k:06}" + "x" * 40, k] for k in range(100_000)]
+def test_tables_for_lookup_that_a_file_cannot_hold_are_refused_before_the_charge(monkeypatch):
+    # A twentieth of the room, and of the tables.
+    monkeypatch.setattr(archive, "MAX_MANIFEST", archive.MAX_MANIFEST // 20)
+    rows = [[f"key {k:06}" + "x" * 40, k] for k in range(5_000)]
     derived = [tm.Derived(f"d{j}", f'lookup("t{j}", c)', tables={f"t{j}": rows}) for j in range(3)]
     schema = tm.Schema([tm.Column("c", kind="categorical", categories=("u", "v"))], derived=derived)
     with pytest.raises(InputError, match="smaller tables for lookup"):

@@ -26,11 +26,12 @@ import typer
 from test_cli import NAMES, ROWS, SCHEMA, northern_text, table_text
 
 import trigmech as tm
+from trigmech import answering
 from trigmech.cli import demo
 from trigmech.cli.app import app, main
 from trigmech.engines import choice
 from trigmech.errors import InputError
-from trigmech.evaluation import resampling
+from trigmech.evaluation import judgement, resampling
 from trigmech.inference import drawing
 from trigmech.mechanisms import default
 from trigmech.parts import design_file
@@ -152,6 +153,11 @@ def make_quick(patch):
     patch.setattr(resampling, "RELEASES", 1)
     patch.setattr(against, "QUERY_WORK", 1)
     patch.setattr(drawing, "FEWEST", 64)
+    patch.setattr(answering, "rehearsals", once(answering.rehearsals))
+    # How far two tables are apart, and errors, are tested elsewhere.
+    patch.setattr(judgement, "detector_aucs", lambda coding, true, made, rng: (0.5, 0.5, 30))
+    patch.setattr(Synthesis, "predicted_error", lambda made, workload: types.SimpleNamespace(
+        worst=np.zeros(len(workload.widths))))
     patch.setattr(demo, "_draw", lambda made, schema, table, synthetic: made.picture.write_bytes(b"\x89PNG"))
     x = np.random.default_rng(0).uniform(1.0, 2.0, (60, 3))
     patch.setattr(sklearn.datasets, "load_breast_cancer", lambda: types.SimpleNamespace(
@@ -164,6 +170,18 @@ def make_quick(patch):
     patch.setattr(page, "_page", lambda made, against, pictures, seed, limits, say, others: (
         f"<!DOCTYPE html>{'nothing' if against is None else against.num_rows}"
         f"{'' if others is None else ' and others'}"))
+
+
+def once(rehearsals):
+    """Rehearsals of a release are the same for each command."""
+    known = {}
+
+    def found(release, points, design, rng):
+        if points.tobytes() not in known:
+            known[points.tobytes()] = rehearsals(release, points, design, rng)
+        return known[points.tobytes()]
+
+    return found
 
 
 def fill(folder):

@@ -265,6 +265,7 @@ def test_the_search_ends_where_no_step_lessens_the_mean_logarithm_of_the_errors_
     assert first.score < made._allocated(choices.first()).score - 2.0 * search.LEAST_GAIN
 
 
+@pytest.mark.daily(2)  # Each option, with either kind of noise.
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("options", [
     {"degree": 5}, {"degree": 1, "pair_degree": 0}, {"pair_degree": 4}, {"triples": True}, {"whole_row": True},
@@ -415,7 +416,7 @@ def exact_whole_rows(features, rows):
 def test_no_whole_row_found_errs_by_more_than_is_charged(d):
     rng = np.random.default_rng(d)
     worst = 0.0
-    for _ in range(12):
+    for _ in range(6):
         coefficients = np.concatenate([[0.0], rng.choice([-1.0, 1.0], PROFILE_DEGREE) * rng.random(PROFILE_DEGREE)])
         values = np.polynomial.chebyshev.chebval(np.cos(np.linspace(0.0, np.pi, 4001)), coefficients)
         coefficients[0] = rng.choice([1e-2, 1.0]) * np.ptp(values) - values.min()

@@ -232,7 +232,7 @@ def test_values_piled_at_a_bound_are_told_after_a_release_and_others_not():
 THREE = tm.Schema([tm.Column("a", 0, 100), tm.Column("b", 0, 10), tm.Column("c", kind="categorical",
                                                                            categories=["x", "y", "z"]),
                    tm.Column("d", kind="categorical", categories=["u", "v"])])
-RELEASES = 160
+RELEASES = 100
 
 
 def evenly_spread(n=400):

@@ -403,6 +403,7 @@ def test_models_learn_what_a_table_holds_and_notice_what_it_does_not():
     assert max(scores.usefulness(SCHEMA, filled[0].assign(ill="no"), filled[1]).values()) < 0.5
 
 
+@pytest.mark.daily("sarus_demographic-nist_demographic-947-0.0098")
 @pytest.mark.parametrize(("table", "name", "published", "propensity"), [
     ("sarus_demographic", "nist_demographic", 947, 0.0098),
     ("k_anonymity_demographic", "nist_demographic", 907, 0.018), ("mwem_pgm_all", "nist_all", 847, 0.050)])

@@ -173,6 +173,7 @@ class Thrown:
     laplace = gaussian = linf
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e9, 1e300])
 @pytest.mark.parametrize("epsilon", [0.5, 1e3])
 def test_whatever_is_drawn_a_table_comes_out(size, epsilon):

@@ -63,6 +63,7 @@ def exact(name, fit, dependence=0.6):
     return given, reconstruct(given, 512, np.random.default_rng(2), fit=fit, iterations=400)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("fit", ["rows", "cloud", "atoms"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_at_next_to_no_noise_all_released_moments_are_met(name, fit):

@@ -193,7 +193,7 @@ def test_a_real_release_of_numbers_is_told_without_a_warning(numbers, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
-@pytest.mark.parametrize("against", [False, True])
+@pytest.mark.parametrize("against", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_hostile_names_stand_on_the_page_as_text_and_nothing_else(mixed, tmp_path, against):
     path = report.write(mixed, tmp_path / "r.html", mixed_table() if against else None)
     text = path.read_text(encoding="utf-8")
@@ -463,6 +463,7 @@ AWKWARD = [Column("a", -1e-6, 1e-6), Column("a", 1, 1e12, transform="log"), Colu
            Column("a", "2020-01-01T00:00:00", "2020-01-04T00:00:00", "datetime")]
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("column", AWKWARD, ids=[f"{column.bounds[1]:g}" for column in AWKWARD])
 def test_every_mark_of_a_histogram_lies_in_the_figure_and_apart_from_the_others(column):
     edges = report_columns._edges(column)

@@ -210,6 +210,7 @@ def large():
     return table, released(table, 1)
 
 
+@pytest.mark.nightly  # What ridges do is compared with plain sums above.
 def test_correlated_tails_and_empty_cells_of_a_large_table_come_back(large):
     table, made = large
     correlations, slopes = [], []

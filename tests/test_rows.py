@@ -65,6 +65,7 @@ def test_residuals_of_products_are_sums_over_the_rows():
     np.testing.assert_allclose(sums - len(rows) * targets, fitted.residuals(rows).products, atol=1e-9)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_one_step_takes_the_best_position_of_all(seed):
     fitted, *_, rows = asked_for(np.random.default_rng(seed), 8)

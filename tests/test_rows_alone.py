@@ -137,6 +137,8 @@ def mixtures(draw, kind):
     return draw(st.sampled_from(columns)), cells, draw(places(len(cells)))
 
 
+# Each library and each kind; dates of pandas see that a library takes cells for each other.
+@pytest.mark.daily("pandas-dates", "pandas-numbers", "polars-numbers", "array-categories")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", OBJECTS)
 def test_objects_of_any_types_mean_the_same_alone_and_among_others(library, kind):
@@ -181,7 +183,7 @@ def contained(kind, cell):
 @pytest.mark.parametrize("outer", [list, tuple, collections.deque])
 @pytest.mark.parametrize("columns", [NUMBERS, DATES, CATEGORIES], ids=["numbers", "dates", "categories"])
 def test_rows_of_a_list_mean_the_same_in_any_containers(outer, columns):
-    @settings(laws, max_examples=25)
+    @settings(laws, max_examples=10)
     @given(st.sampled_from(columns), st.lists(st.tuples(
         st.one_of(st.integers(0, 9), st.integers(0, len(CONTAINERS) - 1)), st.sampled_from(CELLS_OF_ROWS)), min_size=2,
         max_size=3), st.data())
@@ -251,7 +253,7 @@ def test_rows_of_typed_columns_mean_the_same_alone_and_among_others(library):
     tables = list(made(library))
     assert tables
 
-    @settings(laws, max_examples=2 * len(tables))
+    @settings(laws, max_examples=len(tables) + 3)
     @given(st.data())
     def law(data):
         table = data.draw(st.sampled_from(range(len(tables))).map(tables.__getitem__))

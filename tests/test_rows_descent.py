@@ -160,8 +160,9 @@ def test_a_sweep_of_many_rows_is_that_of_one_row_after_the_other(kinds, m):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.daily("0-frequencies+tables+products", "0-frequencies")
 @each_kind
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 3))])
+@pytest.mark.parametrize("seed", range(4))
 def test_entries_are_left_out_by_what_their_best_moves_cost_the_first_rows(kinds, seed):
     """The twin computes what an entry costs where it is and elsewhere: the objective with it less that without it."""
     rng = np.random.default_rng(seed)

@@ -315,7 +315,8 @@ TABLES_OF_ALL_KINDS = [case for case in CASES if case.startswith("tables")] + li
 
 @pytest.mark.parametrize("case", [
     # The others are of the same classes, and contrasts have pure noise, too.
-    pytest.param(case, marks=[pytest.mark.nightly] * (case in ("tables, looked at closer", "tables, pure")))
+    pytest.param(case, marks=[pytest.mark.nightly] * (
+        case in ("tables, looked at closer", "tables, pure", "queries of one's own choice, pure")))
     for case in TABLES_OF_ALL_KINDS])
 def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_path, case, few_resamples):
     synthesis = made(case)
@@ -515,6 +516,7 @@ class Far:
     gaussian = linf = laplace
 
 
+@pytest.mark.daily(2)  # Both laws, much noise and little.
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "SimulatedNoise", Far)

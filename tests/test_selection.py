@@ -52,6 +52,7 @@ def error(precisions, costs, strengths, importance):
     return float((importance * strengths * e / np.hypot(strengths, e)).sum())
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_no_other_precisions_of_the_same_sum_have_less_predicted_error(seed):
     rng = np.random.default_rng(seed)

@@ -116,6 +116,7 @@ def beta(n, d, seed):
     return X
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize(("d", "k", "delta"), [(1, 1.0, 1e-6), (1, 1.0, 0.0), (1, 2.0, 1e-6), (2, 1.0, 1e-6),
                                                (2, 2.0, 0.0), (2, 2.0, 1e-6)])
 def test_the_worst_smooth_query_errs_by_less_than_is_proved(d, k, delta):

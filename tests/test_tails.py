@@ -48,7 +48,7 @@ def plain_spread(frequencies):
     return np.sqrt(frequencies @ (low**2 + low * high + high**2) / 3.0 - mean**2)
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_standard_deviations_are_right_where_noise_was_mass_far_out(turned, monkeypatch):
     frequencies = steps_and_tail(turned)
     true, noise = plain_spread(frequencies), 150.0 / ROWS

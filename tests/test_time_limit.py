@@ -95,3 +95,14 @@ def test_of_a_daily_grid_the_first_of_each_so_many_cases_and_the_last_run_by_day
     assert nightly == [f"a.py::one[{k}]" for k in (1, 2, 4, 5)]
     # They have the time of the night, too.
     assert all("timeout" in case.marks for case in cases if "nightly" in case.marks)
+
+
+def test_of_a_daily_grid_with_names_those_cases_run_by_day(request, monkeypatch):
+    if not any("::" in chosen for chosen in request.config.args):
+        assert conftest.MISNAMED == []
+    monkeypatch.setattr(conftest, "MISNAMED", [])
+    daily = pytest.mark.daily("a", "b-1", "c").mark
+    cases = [Case(f"a.py::one[{name}]", daily) for name in ("a", "b", "b-1", "b-2")]
+    conftest.pytest_collection_modifyitems(cases)
+    assert [case.nodeid for case in cases if "nightly" in case.marks] == ["a.py::one[b]", "a.py::one[b-2]"]
+    assert conftest.MISNAMED == ["a.py::one[c]"]

@@ -104,6 +104,7 @@ def test_without_weights_all_points_weigh_the_same(make):
                                rtol=1e-14, atol=1e-16)
 
 
+@pytest.mark.daily(3)
 @each_family
 def test_any_number_of_threads_gives_the_same_bits(make, monkeypatch):
     # 600 centres or queries, or 3 * 2^14 rows: several chunks in each family.
