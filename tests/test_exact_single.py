@@ -1,0 +1,160 @@
+"""Laws where one, the last or a further one counts: one family of queries, the second of two columns, a later charge."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import trigmech as tm
+from trigmech.evaluation import judgement
+from trigmech.evaluation.sides import Coding
+from trigmech.functions import contrasts
+from trigmech.measurement import released
+from trigmech.privacy import privacy_loss
+from trigmech.queries.functions import Functions
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Detail, Look
+from trigmech.reconstruction import copula, sparse
+from trigmech.reconstruction.constrained import witness
+from trigmech.report import sections
+from trigmech.report.sections import AskedQueries
+from trigmech.schema import toml
+from trigmech.schema.derived import _rounded
+from trigmech.workload import kernel_expansion
+
+# The page
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_errors_are_drawn_from_the_first_family_on_that_has_both(monkeypatch, count):
+    def asked(k, bar=True, evaluation=True):
+        return AskedQueries(SimpleNamespace(labels=[f"f{k}, width 1", "other"]),
+                            SimpleNamespace(bound=np.full((2, 2), k)) if bar else None,
+                            SimpleNamespace(errors=np.full((2, 2), 10 + k)) if evaluation else None)
+
+    monkeypatch.setattr(sections, "scatter", lambda x, y, labels, *told: (np.array(x), np.array(y), labels))
+    pictures = SimpleNamespace(add=lambda name, alt, figure: figure)
+    others = [asked(7, bar=False), asked(8, evaluation=False)]
+    assert sections._scatter(others, pictures) is None
+    x, y, labels = sections._scatter([*others, *map(asked, range(count))], pictures)
+    assert x[:, 0].tolist() == list(range(count)) and y[:, 0].tolist() == [10 + k for k in range(count)]
+    assert labels == tuple(f"f{k}" for k in range(count))
+
+
+# Privacy loss distributions
+
+
+@pytest.mark.parametrize(("parts", "mu", "step"), [
+    # A Gaussian loss stays below mu^2/2 + 10 mu: half of what half a million points are for.
+    ([(0.001, 1, True)], 5.0, 5e-4 + 4e-9),
+    # A sum of many small losses stays below k r^2 + 10 r sqrt(k), and then the step divides the loss.
+    ([(0.001, 1_000_000, True)], 0.0, 0.001 / 24),
+    # A few losses stay below their sum.
+    ([(1.0, 100, True)], 0.0, 1.0 / 2_500), ([(0.02, 4, True)], 0.0, 5e-5),
+    # The step divides the loss that costs most together.
+    ([(0.1, 4_000, True), (0.3, 1, True)], 0.0, 0.1 / (2 * math.ceil(0.1 / (2 * 103.54553203367588 / 2.5e5)))),
+])
+def test_losses_are_on_a_grid_of_at_most_half_a_million_points(parts, mu, step):
+    assert math.isclose(privacy_loss._step(parts, mu), step, rel_tol=1e-12)
+
+
+# Derived columns
+
+
+@pytest.mark.parametrize(("number", "digits"), [
+    (254499419655741.5, 2), (-199353778695197.22, 2), (16080825295.692831, 6), (10554228.845676247, 9), (1e300, 12)])
+def test_numbers_that_floats_hold_no_closer_stay_as_they_are(number, digits):
+    assert _rounded(np.array([number]), digits).tolist() == [number]
+    assert _rounded(np.array([number / 16.0]), 0).tolist() == [number / 16.0 if number > 1e299 else round(number / 16.0)]
+
+
+# The order of what is released
+
+
+def test_numbers_stand_by_columns_then_closer_columns_pairs_products_others_and_tables_of_more():
+    def query(kind, *columns):
+        return SimpleNamespace(order=kind.order, columns=columns)
+
+    wanted = [query(Look, 0), query(Look, 2), query(Detail, 1), query(Detail, 0), query(Marginal, 1, 2),
+              query(Marginal, 0, 1), query(Products, 0, 1), query(Functions, 0), query(Marginal, 0, 1, 2)]
+    shuffled = [wanted[k] for k in (8, 7, 6, 4, 5, 2, 1, 0, 3)]
+    assert sorted(shuffled, key=released._place) == wanted
+
+
+# What is kept for all
+
+
+@pytest.mark.parametrize("kept", [
+    lambda: kernel_expansion.kernel_coefficients(0.5),
+    lambda: [kernel_expansion._kernel_expansion(0.5)],
+    lambda: [contrasts.contrasts(3), contrasts.signs(1, 3, 1), contrasts.decoding(3)],
+    lambda: copula._even_rows(2),
+    lambda: (lambda found: [found.table, found.deviation])(sparse.estimate_of(MEASURED, np.full((2, 2), 0.25))),
+], ids=["kernel", "pairs of kernels", "contrasts", "even rows", "table"])
+def test_nobody_can_change_what_others_are_given(kept):
+    for first, again in zip(kept(), kept(), strict=True):
+        assert first is again
+        with pytest.raises(ValueError, match="read-only"):
+            first[...] = 7.0
+
+
+class Measured:
+    """A measured table, as the estimate reads it."""
+
+    means, deviation = np.array([[0.4, 0.1], [0.2, 0.3]]), 0.01
+
+
+MEASURED = Measured()
+
+
+# Files of schemas
+
+
+def test_each_fault_of_a_file_is_told_beside_the_others(tmp_path):
+    schema, _, faults = toml._parts({"column": {}, "file": {"delimiter": 7}}, tmp_path)
+    assert schema is None
+    assert [each[:12] for each in faults] == ["remove 'colu", "[file]: deli", "write a tabl"]
+    schema, _, faults = toml._parts({"column": {}, "file": [], "columns": {"a": {}, "b": {"derived": "a", "x": 1}}},
+                                    tmp_path)
+    assert schema is None
+    assert [each[:20] for each in faults] == ["remove 'column'; the", "write [file] as a ta", "column 'a': lower is",
+                                              "column 'a': upper is", "derived column 'b': "]
+
+
+# Judgements
+
+
+def test_what_is_determined_in_the_true_table_is_told_with_the_share_of_the_synthetic_one():
+    schema = tm.Schema([tm.Column(name, kind="categorical", categories=["x", "y"]) for name in "ab"])
+    true = {"a": np.array(list("xyxy")), "b": np.array(list("xyxy"))}
+    made = {**true, "b": np.array(list("xyyx"))}
+    coding, details = Coding.of(schema.columns, true), {}
+    judgement._pairs(coding, coding.side(true), coding.side(made), coding.side(true), details, None)
+    assert details["determined"] == [("a", "b", 1.0, 0.5), ("b", "a", 1.0, 0.5)]
+    assert details["pairs"] == {"a and b": 0.5} and details["pairs, fresh"] == {"a and b": 1.0}
+
+
+# Constraints
+
+
+def test_a_row_is_found_with_any_number_of_private_columns():
+    numbers = [tm.Column(f"n{k}", private_bounds=True) for k in range(3)]
+    texts = [tm.Column(f"t{k}", kind="categorical", private_categories=True) for k in range(3)]
+    flag = tm.Column("flag", kind="categorical", categories=["no", "yes"])
+    schema = tm.Schema([*numbers, *texts, flag], ["flag = 'yes'"])
+    (point,) = witness(schema)
+    assert point[-1] > point[-2]
+
+
+# Correlations
+
+
+def test_correlations_are_made_definite_by_the_least_eigenvalue_alone():
+    a, b = 0.999, copula.LEAST_EIGENVALUE
+    near = np.array([[1.0, a], [a, 1.0]])
+    np.testing.assert_allclose(copula._definite(near), near, rtol=0, atol=1e-12)
+    # Eigenvalues 2.2 and -0.2, which becomes the least; then the diagonal is 1 again.
+    found = copula._definite(np.array([[1.0, 1.2], [1.2, 1.0]]))
+    np.testing.assert_allclose(found, [[1.0, (2.2 - b) / (2.2 + b)], [(2.2 - b) / (2.2 + b), 1.0]], rtol=1e-12)
+    np.testing.assert_allclose(copula._definite(np.array([[1.0, 1.2], [1.2, 1.0]]), 0.5)[0, 1], 1.7 / 2.7, rtol=1e-12)
