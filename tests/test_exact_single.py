@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import trigmech as tm
-from trigmech.evaluation import judgement
+from trigmech.errors import InputError
+from trigmech.evaluation import judgement, plausible
 from trigmech.evaluation.sides import Coding
 from trigmech.functions import contrasts
 from trigmech.measurement import released
@@ -21,6 +22,7 @@ from trigmech.report import sections
 from trigmech.report.sections import AskedQueries
 from trigmech.schema import toml
 from trigmech.schema.derived import _rounded
+from trigmech.tables.reader import TableFile
 from trigmech.workload import kernel_expansion
 
 # The page
@@ -158,3 +160,58 @@ def test_correlations_are_made_definite_by_the_least_eigenvalue_alone():
     found = copula._definite(np.array([[1.0, 1.2], [1.2, 1.0]]))
     np.testing.assert_allclose(found, [[1.0, (2.2 - b) / (2.2 + b)], [(2.2 - b) / (2.2 + b), 1.0]], rtol=1e-12)
     np.testing.assert_allclose(copula._definite(np.array([[1.0, 1.2], [1.2, 1.0]]), 0.5)[0, 1], 1.7 / 2.7, rtol=1e-12)
+
+
+# Plausible tables
+
+
+def test_plausible_tables_keep_what_was_fitted_beside_independence(monkeypatch):
+    own, sparse = np.full((2, 2), 0.25), np.array([[0.5, 0.0], [0.0, 0.5]])
+    pairs = [SimpleNamespace(table=own + 0.1, sparse=False), SimpleNamespace(table=sparse, deviation=0.02, sparse=True)]
+    monkeypatch.setattr(plausible, "Targets", lambda release: SimpleNamespace(pairs=pairs, products=np.array([0.5, 0.2])))
+    monkeypatch.setattr(plausible, "independent", lambda release: ([own, own], np.array([0.1, 0.3])))
+    monkeypatch.setattr(plausible, "priors_of", lambda looks: [])
+    asked = []
+    monkeypatch.setattr(plausible, "_left_open", lambda shrink, *given: asked.append(given) or float(len(asked)))
+    tables = [SimpleNamespace(means=own + 0.3, deviation=0.07), SimpleNamespace(means=sparse, deviation=0.08)]
+    products = SimpleNamespace(means=np.array([0.7, 0.7]), deviation=0.05)
+    release = SimpleNamespace(columns=(), tables=tables, products=products)
+    made = plausible.PlausibleTables(release, "rng")
+    np.testing.assert_allclose(made._kept[0], 0.1)
+    np.testing.assert_allclose(made._kept[1], sparse - own)
+    np.testing.assert_allclose(made._kept_products, [0.4, -0.1])
+    # Where a sparse table is empty nothing is open.
+    assert made._deviations[0] == 1.0 and made._product_deviation == 2.0
+    np.testing.assert_allclose(made._deviations[1], [[0.02, 0.0], [0.0, 0.02]])
+    for (deviation, noise, _, rng), wanted in zip(asked, ((np.full((2, 2), 0.3), 0.07), ([0.6, 0.4], 0.05)), strict=True):
+        np.testing.assert_allclose(deviation, wanted[0])
+        assert (noise, rng) == (wanted[1], "rng")
+    assert plausible.PlausibleTables(SimpleNamespace(**{**vars(release), "products": None}), "rng")._product_deviation == 0
+
+
+# Tables of one column
+
+
+@pytest.mark.parametrize(("content", "rows"), [
+    # Line ends within quotes end no line, whichever they are.
+    ('x\n"a\rb"\nc\n', 2), ('x\n"a\r\nb"\nc\n', 2), ('x\r"a\nb"\rc\r', 2), ('x\r\n"a\rb\nc"\r\nd\r\n', 2),
+    # A return alone after c, and line feeds elsewhere: a cell without quotes may hold the return.
+    ('x\n"a\r\nb"\nc\rd\n', None), ('x\n"a\rb"\nc\rd\n', None), ('x\r"a\nb"\rc\rd\n', None)])
+def test_lines_of_one_column_end_in_one_way(tmp_path, content, rows):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content.encode())
+    if rows is None:
+        with pytest.raises(InputError, match="its lines end in two ways"):
+            TableFile(path).n
+    else:
+        assert TableFile(path).n == rows
+
+
+# Names
+
+
+def test_no_derived_column_has_the_name_of_another_or_of_the_persons():
+    for derived, twice in (({"key": "a + 1"}, "key"), ({"a": "a + 1"}, "a")):
+        with pytest.raises(InputError, match=f"given twice: '{twice}'"):
+            tm.Schema([tm.Column("a", 0, 1)], person="key", derived=derived)
+    assert tm.Schema([tm.Column("a", 0, 1)], person="key", derived={"keys": "a + 1"}).person == "key"
