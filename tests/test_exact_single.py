@@ -1,5 +1,6 @@
 """Laws where one, the last or a further one counts: one family of queries, the second of two columns, a later charge."""
 
+import io
 import math
 from types import SimpleNamespace
 
@@ -7,12 +8,18 @@ import numpy as np
 import pytest
 
 import trigmech as tm
-from trigmech.errors import InputError
+from trigmech import run as running
+from trigmech.errors import BudgetError, InputError
 from trigmech.evaluation import judgement, plausible
 from trigmech.evaluation.sides import Coding
 from trigmech.functions import contrasts
+from trigmech.inference import projection
+from trigmech.measurement import kept as keeping
 from trigmech.measurement import released
+from trigmech.measurement.release import Session
+from trigmech.measurement.released import Release
 from trigmech.privacy import privacy_loss
+from trigmech.privacy.accounting import Charge
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Look
@@ -22,6 +29,7 @@ from trigmech.report import sections
 from trigmech.report.sections import AskedQueries
 from trigmech.schema import toml
 from trigmech.schema.derived import _rounded
+from trigmech.storage import measurements_file
 from trigmech.tables.reader import TableFile
 from trigmech.workload import kernel_expansion
 
@@ -215,3 +223,85 @@ def test_no_derived_column_has_the_name_of_another_or_of_the_persons():
         with pytest.raises(InputError, match=f"given twice: '{twice}'"):
             tm.Schema([tm.Column("a", 0, 1)], person="key", derived=derived)
     assert tm.Schema([tm.Column("a", 0, 1)], person="key", derived={"keys": "a + 1"}).person == "key"
+
+
+# A run
+
+
+def run_of(own, asked, bounds=()):
+    """What a run declares for these charges, and for rounds that will ask for others."""
+    def run(rows, planned, session, rng):
+        raise InterruptedError(session._declared)
+
+    planned = SimpleNamespace(mechanism=SimpleNamespace(published=False, run=run), rounds=(), charges=own, bounds=bounds,
+                              categories=(), all_charges=(*bounds, *own),
+                              measured=SimpleNamespace(rounds=[SimpleNamespace(charge=each) for each in asked]))
+    session = Session(None, SimpleNamespace(simulated=True))
+    private = SimpleNamespace(rows=lambda schema, found: SimpleNamespace(n=9),
+                              say=lambda *step: run(None, None, session, None))
+    with pytest.raises((InterruptedError, BudgetError)) as told:
+        running.run(private, SimpleNamespace(d=1), planned, None, SimpleNamespace(simulated=True), session)
+    return told.value
+
+
+def test_rounds_that_the_design_does_not_pay_for_are_refused_before_the_first(monkeypatch):
+    monkeypatch.setattr(running, "replace", lambda planned, **completed: planned)
+    first, second, other = (Charge(name, "gaussian", scale, 1.0, "L2", 1, "proof")
+                            for name, scale in (("first", 1.0), ("second", 2.0), ("other", 0.25)))
+    assert str(run_of((first, second), [second])) == str([first, second])
+    assert isinstance(run_of((first, second), [other]), BudgetError)
+    # Each pays once.
+    assert isinstance(run_of((second,), [second, second]), BudgetError)
+    # What finds bounds pays for no round.
+    assert isinstance(run_of((first,), [other], bounds=(other,)), BudgetError)
+    assert str(run_of((first,), [first], bounds=(other,))) == str([other, first])
+
+
+# Files of releases
+
+
+@pytest.mark.parametrize("importance", [0.0, 0.5])
+def test_a_file_of_a_release_keeps_the_public_numbers_beside_its_measurements(importance):
+    domain = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1)]).domain
+    release = Release(9, domain, (), (), importance=importance, mean=np.array([0.25, -0.5]))
+    again = measurements_file.release_of(*measurements_file.parts_of(release, domain), domain)
+    assert (again.n, again.importance) == (9, importance)
+    np.testing.assert_array_equal(again.mean, release.mean)
+
+
+# Questions of smooth weights
+
+
+@pytest.mark.parametrize("powers", [(2, 0), (0, 2), (1, 2)])
+def test_smooth_weights_are_powers_of_the_number_and_of_its_normal_scores(powers):
+    centres, scores = np.array([-0.9, -0.2, 0.1, 0.4, 0.8]), np.array([-2.0, -0.5, 0.0, 1.0, 3.0])
+    column = SimpleNamespace(partition=SimpleNamespace(indicators=(), value=0, centres=centres), mass=np.full(5, 0.2),
+                             normal_scores=scores)
+    found = projection.smooth(column, np.arange(5), powers)
+    wanted = np.linalg.qr(np.column_stack([np.ones(5), *(centres**k for k in range(1, powers[0] + 1)),
+                                           *(scores**k for k in range(1, powers[1] + 1))]))[0]
+    np.testing.assert_allclose(found.T @ found, np.eye(sum(powers) + 1), atol=1e-12)
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-12)
+
+
+# Rows that are kept
+
+
+class BrokenFile(io.BytesIO):
+    def write(self, _content):
+        raise OSError
+
+
+@pytest.mark.parametrize("fault", ["full", "broken", "forbidden"])
+def test_rows_that_find_no_room_leave_nothing_behind(monkeypatch, fault):
+    file = BrokenFile()
+    monkeypatch.setattr(keeping, "MEMORY", 24)
+    monkeypatch.setattr(keeping, "_arrays", lambda chunk: [np.zeros(3)])
+    monkeypatch.setattr(keeping, "_free", lambda file: 10**15 if fault == "broken" else 0)
+    monkeypatch.setattr(keeping.tempfile, "TemporaryFile", lambda prefix: file)
+    if fault == "forbidden":
+        monkeypatch.setenv(keeping.DISK_VARIABLE, "0")
+    store = keeping._Store()
+    assert store.add("first") and len(store) == 1
+    assert not store.add("second")
+    assert len(store) == 0 and file.closed == (fault != "forbidden")
