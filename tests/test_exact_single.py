@@ -352,7 +352,8 @@ def test_rounds_of_parts_belong_to_their_schema_design_and_ledger(monkeypatch):
     monkeypatch.setattr(steps, "Ledger", lambda budget, **options: SimpleNamespace(**options))
     monkeypatch.setattr(steps, "opened_ledger", lambda ledger: f"opened {ledger}")
     monkeypatch.setattr(steps, "identity", identity)
-    design = SimpleNamespace(budget=None, mechanism=SimpleNamespace(published=False), history=None, schema_given="schema")
+    design = SimpleNamespace(budget=None, mechanism=SimpleNamespace(published=False), history=None,
+                             schema_given="schema")
     with pytest.raises(InterruptedError) as told:
         steps.next_of(None, design, None, None, "ledger", "rounds")
     assert told.value.args == ("schema", design, "opened ledger")
