@@ -347,13 +347,13 @@ def test_columns_of_many_categories_ask_for_no_more_of_the_budget_than_those_of_
 
 def test_rounds_of_parts_belong_to_their_schema_design_and_ledger(monkeypatch):
     def identity(*given):
-        raise InterruptedError(*given)
+        raise LookupError(*given)
 
     monkeypatch.setattr(steps, "Ledger", lambda budget, **options: SimpleNamespace(**options))
     monkeypatch.setattr(steps, "opened_ledger", lambda ledger: f"opened {ledger}")
     monkeypatch.setattr(steps, "identity", identity)
     design = SimpleNamespace(budget=None, mechanism=SimpleNamespace(published=False), history=None,
                              schema_given="schema")
-    with pytest.raises(InterruptedError) as told:
+    with pytest.raises(LookupError) as told:
         steps.next_of(None, design, None, None, "ledger", "rounds")
     assert told.value.args == ("schema", design, "opened ledger")
