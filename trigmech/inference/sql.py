@@ -323,5 +323,5 @@ def _plain(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return "" if value is None else f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1e4 else (
+    return "" if value is None else f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1e3 else (
         f"{value:,.0f}" if isinstance(value, float) else str(value))
