@@ -52,6 +52,11 @@ class Look(Query):
     def greatest_noise(self) -> float:
         """The largest deviation, for noise of deviation 1, in the shares that the query tells without bias."""
 
+    @property
+    def without_ends(self) -> "Look":
+        """The query without what only tells how many rows hold a bound."""
+        return self
+
 
 @register
 @dataclass(frozen=True, eq=False)
@@ -183,8 +188,8 @@ class PrefixSums(Encoded):
 
     @cached_property
     def greatest_noise(self) -> float:
-        """The deviation of the last prefix sum, which is the largest. The ends add their own noise."""
-        return math.hypot(*prefix_sums.factor(self._count)[-1], *[1.0] * (2 * self.ends)) if self._count else 1.0
+        """The deviation of the last prefix sum, which is the largest."""
+        return float(np.linalg.norm(prefix_sums.factor(self._count)[-1])) if self._count else 1.0
 
 
 @register
@@ -206,6 +211,21 @@ class PrefixSumsWithEnds(PrefixSums):
         if self.partition.intervals < 3:
             raise InputError("prefix sums with ends need at least three intervals, not "
                              f"{self.partition.intervals}")
+
+    @property
+    def without_ends(self) -> Look:
+        """The prefix sums of the inner intervals: all that has noise if hardly any rows hold a bound."""
+        return PrefixSums(self.column, self.partition.cut(np.concatenate([[-1.0], self.partition.edges[2:-2], [1.0]])))
+
+    @cached_property
+    def greatest_noise(self) -> float:
+        """The largest deviation of the share of rows below an edge, which is told from both sides."""
+        below = np.tril(np.ones((self.partition.intervals, self.partition.intervals)))
+        decoding = np.asarray(self.decoding)
+        moved = np.pad(below, ((0, 0), (len(self.partition.indicators), 0))) @ decoding
+        # All shares sum to 1, so their noise is known to be 0 together.
+        whole = decoding.sum(axis=0) / np.linalg.norm(decoding.sum(axis=0))
+        return float(np.linalg.norm(moved - np.outer(moved @ whole, whole), axis=1).max())
 
 
 @register

@@ -121,7 +121,8 @@ def _of_looks(asked: Sequence[Measurement[Look]], schema: Schema, note: str) -> 
 def _of_look(look: Measurement[Any], column: Column) -> Iterable[Expected]:
     """Return the noise in a column's mean, in the share of its rows below a value (of signs: in half of its range), and
     in that of a category."""
-    query, partition, points = look.query, look.query.partition, "percentage points"
+    # Before anything is measured, hardly any rows are expected to hold a bound.
+    query, partition, points = look.query.without_ends, look.query.without_ends.partition, "percentage points"
     signs, k = isinstance(query, Signs), len(partition.indicators)
     if partition.intervals:
         yield _of_number(column, float(look.deviation * query.noise_of(np.pad(partition.centres, (k, 0)))))
