@@ -8,6 +8,7 @@ atom. Without an atom hardly any row holds it, and a count there is noise alone.
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from trigmech._arrays import Array
@@ -41,7 +42,7 @@ def beside(partition: Partition) -> Partition:
                    edges=np.concatenate([[-1.0], partition.edges[2:-2], [1.0]]))
 
 
-def put_back(partition: Partition, column: ReleasedColumn, atoms: Array) -> ReleasedColumn:
+def put_back(partition: Partition, column: ReleasedColumn, atoms: NDArray[np.bool_]) -> ReleasedColumn:
     """Return a column of :func:`beside` with its ends as intervals again.
 
     An end that is no atom joins the interval beside it.
