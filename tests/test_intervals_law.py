@@ -245,3 +245,25 @@ def test_a_coefficient_is_held_beside_a_covariate_that_it_goes_with():
     assert held >= 3
     assert alone >= 3
     assert far >= 3
+
+
+def test_a_rehearsal_with_a_constant_column_says_nothing_about_a_correlation():
+    made = replace(imputations(True, m=24), rehearsed=np.random.default_rng(1).uniform(-1.0, 1.0, (2, 3, 30, 2)))
+
+    def correlation(table):
+        return np.corrcoef(table["x"], table["y"])[0, 1:]
+
+    def constant(rehearsed):
+        rehearsed = rehearsed.copy()
+        rehearsed[1, 2, :, 0] = -1.0
+        return rehearsed
+
+    # All columns vary in the first rehearsal, and in the second one the last fit has a constant.
+    found = replace(made, rehearsed=constant(made.rehearsed)).estimate(correlation)
+    alone = replace(made, rehearsed=made.rehearsed[:1]).estimate(correlation)
+    np.testing.assert_allclose([found.value, found.deviation], [alone.value, alone.deviation], rtol=1e-12)
+    assert 0.0 < replace(made, rehearsed=constant(made.rehearsed)).p_value(correlation) < 1.0
+    # A table is no rehearsal.
+    with np.errstate(invalid="ignore"), pytest.raises(tm.InputError, match="finite numbers"):
+        replace(made, points=np.concatenate([made.points[:, :1], made.points[:, 1:] * [0.0, 1.0]], axis=1)).estimate(
+            lambda table: correlation({name: values[-30:] for name, values in table.items()}))

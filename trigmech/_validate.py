@@ -78,10 +78,13 @@ def generator(rng: Any, seed: int | None = None) -> "np.random.Generator":
     return rng
 
 
-def answered(statistic: Callable[[T], Any], table: T, shape: tuple[int, ...] | None = None) -> NDArray[np.float64]:
+def answered(statistic: Callable[[T], Any], table: T, shape: tuple[int, ...] | None = None,
+             finite_only: bool = True) -> NDArray[np.float64]:
     """Return a statistic of a table; an InputError unless it is of finite numbers, and of the shape if one is given."""
     values = np.asarray(statistic(table))
-    values = finite("the statistic's result", values, *values.shape).astype(np.float64)
+    if finite_only:
+        values = finite("the statistic's result", values, *values.shape)
+    values = values.astype(np.float64)
     if shape is not None and values.shape != shape:
         raise InputError("the statistic must return the same number of values for every table")
     return values

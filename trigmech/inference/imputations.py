@@ -219,6 +219,7 @@ class Imputations:
         k, freedom = whole.shape[1], len(self) - 1
         if not 1 <= k < freedom:
             raise InputError(f"a test on {len(self)} tables needs from 1 to {freedom - 1} numbers, not {k}")
+        again = np.where(np.isfinite(again).all(axis=1, keepdims=True), again, 0.0)
         covariance = self._covariance(whole, halves, again)
         scale = np.sqrt(covariance.diagonal())
         varies = bool(np.isfinite(covariance).all() and (scale > SAME * np.abs(whole).max(axis=0)).all())
@@ -265,8 +266,10 @@ class Imputations:
         halves = [[answered(statistic, half, whole[0].shape) for half in self.halves(i)] for i in range(len(self))]
         if any(each.shape != whole[0].shape for each in whole):
             raise InputError("the statistic must return the same number of values for every table")
-        again = [[answered(statistic, table, whole[0].shape) for table in self.rehearsals(k)]
-                 for k in range(len(self.rehearsed))]
+        # A column of a rehearsal can be constant, and then it has no correlation.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            again = [[answered(statistic, table, whole[0].shape, finite_only=False) for table in self.rehearsals(k)]
+                     for k in range(len(self.rehearsed))]
         return np.array(whole), np.array(halves), np.array(again).reshape(len(again), 3, *whole[0].shape)
 
     def combined(self, whole: ArrayLike, halves: ArrayLike, level: float = 0.95, again: ArrayLike = ()) -> Estimate:
