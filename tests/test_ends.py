@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import laplace, norm
 
 import trigmech as tm
 from trigmech.functions.partition import END, Partition, even_edges, with_ends
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import PrefixSums, PrefixSumsWithEnds
+from trigmech.queries.one_way import HistogramWithEnds, PrefixSums, PrefixSumsWithEnds
 from trigmech.reconstruction.columns import released_column
 from trigmech.reconstruction.ends import LEAST_ATOM, PRIOR, atom_probabilities, beside, put_back
 
@@ -51,24 +51,31 @@ def test_intervals_as_narrow_as_ends_stay_without_ends():
     assert with_ends(None, np.array([-1.0, 0.0, 1.0 - END, 1.0])) is None
 
 
+NOISE = {True: lambda deviation: norm(scale=deviation), False: lambda deviation: laplace(scale=deviation / 2.0**0.5)}
+
+
+@pytest.mark.parametrize("normal", [True, False])
 @pytest.mark.parametrize("deviation", [0.003, 0.05, 0.4])
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.9, 1.0])
-def test_the_probability_of_an_atom_is_that_of_bayes(share, deviation):
-    even = quad(lambda held: norm.pdf(share, held, deviation), 0.0, 1.0, points=[min(share, 1.0)], limit=200)[0]
+def test_the_probability_of_an_atom_is_that_of_bayes(share, deviation, normal):
+    noise = NOISE[normal](deviation)
+    even = quad(lambda held: noise.pdf(share - held), 0.0, 1.0, points=[share], limit=200)[0]
     with np.errstate(under="ignore"):
-        nothing = norm.pdf(share, 0.0, deviation)
+        nothing = noise.pdf(share)
     wanted = PRIOR * even / (PRIOR * even + (1.0 - PRIOR) * nothing)
-    assert atom_probabilities(np.array([share, -share]), deviation) == pytest.approx([wanted, 0.0], rel=1e-6)
+    assert atom_probabilities(np.array([share, -share]), deviation, normal) == pytest.approx([wanted, 0.0], rel=1e-6)
 
 
-def test_noise_alone_is_seldom_an_atom():
-    at = brentq(lambda share: atom_probabilities(np.array([share]), 0.02)[0] - 0.5, 0.02, 0.2)
-    assert norm.sf(at / 0.02) == pytest.approx(2e-4, rel=0.3)
+@pytest.mark.parametrize(("normal", "seldom"), [(True, 2e-4), (False, 4e-4)])
+def test_noise_alone_is_seldom_an_atom(normal, seldom):
+    at = brentq(lambda share: atom_probabilities(np.array([share]), 0.02, normal)[0] - 0.5, 0.02, 0.2)
+    assert NOISE[normal](0.02).sf(at) == pytest.approx(seldom, rel=0.3)
 
 
+@pytest.mark.parametrize("normal", [True, False])
 @pytest.mark.parametrize("deviation", [1e-300, 1e-16, 1.0, 1e59])
-def test_hostile_shares_have_probabilities(deviation):
-    found = atom_probabilities(np.array([-1e300, -1.0, 0.0, 1e-300, 0.5, 1.0, 1e300]), deviation)
+def test_hostile_shares_have_probabilities(deviation, normal):
+    found = atom_probabilities(np.array([-1e300, -1.0, 0.0, 1e-300, 0.5, 1.0, 1e300]), deviation, normal)
     assert ((found >= 0.0) & (found <= 1.0)).all()
     assert (found[:3] == 0.0).all()
 
@@ -92,14 +99,15 @@ def test_an_end_that_is_no_atom_joins_the_interval_beside_it(low, high, atoms):
     assert made.partition.indicators == (1,)
 
 
+@pytest.mark.parametrize("kind", [PrefixSumsWithEnds, HistogramWithEnds])
 @pytest.mark.parametrize("levels", [None, LEVELS])
 @pytest.mark.parametrize("deviation", [1e-6, 1e-3, 0.02])
-def test_shares_of_rows_at_both_bounds_are_released_as_measured(levels, deviation):
+def test_shares_of_rows_at_both_bounds_are_released_as_measured(levels, deviation, kind):
     partition, rng = partition_of(levels), np.random.default_rng(1)
     inside = np.exp(-0.5 * ((np.arange(64) - 20.0) / 9.0) ** 2)
     truth = np.concatenate([[0.05, 0.6], 0.2 * inside / inside.sum(), [0.15]])
-    query = PrefixSumsWithEnds(0, partition)
-    noisy = query.encode(truth) + deviation * rng.normal(size=len(truth))
+    query = kind(0, partition)
+    noisy = (query.encode(truth) if kind.name.startswith("ranges") else truth) + deviation * rng.normal(size=len(truth))
     column = released_column(Measurement(query, 1.0, noisy, deviation))
     assert column.mass.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(column.mass[[0, 1, -1]], [0.05, 0.6, 0.15], atol=4.0 * deviation)
@@ -118,10 +126,11 @@ def test_a_column_without_rows_at_its_bounds_has_no_ends():
         assert column.mass.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("kind", [PrefixSumsWithEnds, HistogramWithEnds])
 @pytest.mark.parametrize("values", ["huge", "one", "negative", "zero"])
 @pytest.mark.parametrize("deviation", [1e-16, 0.1, 1e20])
-def test_hostile_noise_leaves_a_distribution(values, deviation):
-    query, rng = PrefixSumsWithEnds(0, partition_of()), np.random.default_rng(2)
+def test_hostile_noise_leaves_a_distribution(values, deviation, kind):
+    query, rng = kind(0, partition_of()), np.random.default_rng(2)
     for k in (0, 1, 66):
         vector = {"huge": rng.choice([-1e300, 0.0, 1e300], 67), "one": 1e6 * np.eye(67)[k],
                   "negative": -rng.random(67), "zero": np.zeros(67)}[values]
@@ -130,7 +139,8 @@ def test_hostile_noise_leaves_a_distribution(values, deviation):
         assert column.mass.sum() == pytest.approx(1.0)
 
 
-def test_a_column_that_is_0_in_most_rows_is_so_in_a_release_of_few_rows():
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (10.0, 0.0)])
+def test_a_column_that_is_0_in_most_rows_is_so_in_a_release_of_few_rows(epsilon, delta):
     rng = np.random.default_rng(0)
     gain = np.where(rng.random(300) < 0.8, 0.0, rng.lognormal(8.0, 1.0, 300)).clip(0.0, 100_000.0)
     # Values above 20 were cut there, in units that are no round numbers.
@@ -139,7 +149,7 @@ def test_a_column_that_is_0_in_most_rows_is_so_in_a_release_of_few_rows():
                           "plain": rng.normal(0.0, 1.0, 300).clip(-4.0, 4.0)})
     schema = tm.Schema((tm.Column("gain", 0.0, 100_000.0), tm.Column("cut", 0.77, 20.13),
                         tm.Column("days", 0, 1_000, kind="integer"), tm.Column("plain", -4.0, 4.0)))
-    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-5), rng=np.random.default_rng(1)).sample(
+    made = tm.synthesize(table, schema, tm.Budget(epsilon, delta), rng=np.random.default_rng(1)).sample(
         300, rng=np.random.default_rng(2))
     for name, value in (("gain", 0.0), ("cut", 20.13), ("days", 0)):
         assert (made[name] == value).mean() == pytest.approx((table[name] == value).mean(), abs=0.12), name
@@ -155,3 +165,14 @@ def test_an_end_without_rows_leaves_the_column_as_it_is_without_ends():
     wanted = released_column(Measurement(PrefixSums(0, plain), 1.0, np.delete(noisy, [1, 66]), 0.05))
     np.testing.assert_allclose(found.mass, wanted.mass, rtol=1e-12)
     np.testing.assert_array_equal(found.partition.edges, wanted.partition.edges)
+
+
+def test_an_end_is_an_atom_by_the_law_of_its_noise():
+    partition = partition_of(None, 0)
+    inside = np.full(64, 1.0 / 64.0)
+    # Between the limits of normal noise, about 3.6 deviations, and of Laplace's, about 5.
+    for kind, atom in ((PrefixSumsWithEnds, True), (HistogramWithEnds, False)):
+        query = kind(0, partition)
+        truth = np.concatenate([[4.2 * 0.02], inside, [0.0]])
+        column = released_column(Measurement(query, 1.0, query.encode(truth) if atom else truth, 0.02))
+        assert (column.partition.edges[1] == partition.edges[1]) == atom

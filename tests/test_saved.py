@@ -37,7 +37,14 @@ from trigmech.queries.base import Measurement, Query
 from trigmech.queries.book import KINDS, Book, Numbers, register
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums, PrefixSumsWithEnds
+from trigmech.queries.one_way import (
+    Contrasts,
+    Detail,
+    Histogram,
+    HistogramWithEnds,
+    PrefixSums,
+    PrefixSumsWithEnds,
+)
 from trigmech.queries.signs import Signs
 from trigmech.results import Synthesis
 from trigmech.results import load as load_release
@@ -330,8 +337,8 @@ def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_
 
 def test_all_kinds_of_queries_are_among_those_that_are_saved():
     kinds = {type(each.query) for case in TABLES_OF_ALL_KINDS for each in made(case).release.measurements}
-    assert kinds == {Histogram, PrefixSums, PrefixSumsWithEnds, Contrasts, Signs, Detail, Marginal, Products,
-                     Directions}
+    assert kinds == {Histogram, HistogramWithEnds, PrefixSums, PrefixSumsWithEnds, Contrasts, Signs, Detail, Marginal,
+                     Products, Directions}
     release = made(CHOSEN).release
     assert {len(each.query.columns) for each in release.measurements if isinstance(each.query, Marginal)} == {1, 2, 3}
     # Tables have cells of their own, one was measured twice, and some weigh more than others.

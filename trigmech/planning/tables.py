@@ -3,7 +3,8 @@
 *The look* is the first round. It measures every column: the frequencies of categories, special values and missing
 values, and the counts of a number in intervals of its public range. For Gaussian noise a factor of prefix sums encodes
 these counts (:mod:`trigmech.functions.prefix_sums`). If a number has many values, an interval at either bound is
-measured alone (:class:`trigmech.queries.one_way.PrefixSumsWithEnds`). For delta = 0 all counts are measured directly.
+measured alone (:class:`trigmech.queries.one_way.PrefixSumsWithEnds`). For delta = 0 all counts are measured directly,
+those of these intervals too.
 Column j has the weight w_j. Replacing a row moves the vector of column j by at most D_j / n, so the weighted vector
 moves by at most sqrt(sum w_j^2 D_j^2) / n in L2. The weights make this 1/n. In L1, for direct counts, D_j is 2, and
 sums replace squares. A column with a single position never moves.
@@ -91,7 +92,15 @@ from trigmech.planning.design import Regime, Round
 from trigmech.planning.shares import Shares, look_parts, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Histogram, Look, PrefixSums, PrefixSumsWithEnds
+from trigmech.queries.one_way import (
+    Contrasts,
+    Detail,
+    Histogram,
+    HistogramWithEnds,
+    Look,
+    PrefixSums,
+    PrefixSumsWithEnds,
+)
 from trigmech.queries.signs import Signs
 
 PROOF = "look-and-tables"
@@ -317,10 +326,10 @@ def _look(j: int, whole: Partition, partition: Partition, contrasted: bool, gaus
     """Return the first query about a column."""
     if contrasted:
         return Contrasts(j, partition) if has_few(whole) else Signs(j, partition, signs)
-    if not gaussian:
-        return Histogram(j, partition)
     edges = with_ends(partition.levels, partition.edges) if partition.intervals else None
-    return PrefixSums(j, partition) if edges is None else PrefixSumsWithEnds(j, partition.cut(edges))
+    if edges is None:
+        return (PrefixSums if gaussian else Histogram)(j, partition)
+    return (PrefixSumsWithEnds if gaussian else HistogramWithEnds)(j, partition.cut(edges))
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:

@@ -103,6 +103,34 @@ class Histogram(Cells, Look):
         return math.sqrt(count) if count else float(self.deviations(1.0).max())
 
 
+def _at_least_three(partition: Partition) -> None:
+    if partition.intervals < 3:
+        raise InputError(f"a query with ends needs at least three intervals, not {partition.intervals}")
+
+
+def _inner(partition: Partition) -> Partition:
+    """Return a partition without its ends, which join the intervals beside them."""
+    return partition.cut(np.concatenate([[-1.0], partition.edges[2:-2], [1.0]]))
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class HistogramWithEnds(Histogram):
+    """The frequencies of a number whose first and last interval hold a bound and hardly anything else.
+
+    A histogram costs as much with two more positions, because a row still moves two frequencies.
+    """
+
+    name: ClassVar[str] = "histogram and ends"
+
+    def __post_init__(self) -> None:
+        _at_least_three(self.partition)
+
+    @property
+    def without_ends(self) -> Look:
+        return Histogram(self.column, _inner(self.partition))
+
+
 class Encoded(Histogram):
     """The frequencies of one column, measured through a linear map of them."""
 
@@ -208,14 +236,12 @@ class PrefixSumsWithEnds(PrefixSums):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.partition.intervals < 3:
-            raise InputError("prefix sums with ends need at least three intervals, not "
-                             f"{self.partition.intervals}")
+        _at_least_three(self.partition)
 
     @property
     def without_ends(self) -> Look:
         """The prefix sums of the inner intervals: all that has noise if hardly any rows hold a bound."""
-        return PrefixSums(self.column, self.partition.cut(np.concatenate([[-1.0], self.partition.edges[2:-2], [1.0]])))
+        return PrefixSums(self.column, _inner(self.partition))
 
     @cached_property
     def greatest_noise(self) -> float:

@@ -15,7 +15,7 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, Look, PrefixSums, PrefixSumsWithEnds
+from trigmech.queries.one_way import Contrasts, Detail, HistogramWithEnds, Look, PrefixSums, PrefixSumsWithEnds
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
 from trigmech.reconstruction.ends import atom_probabilities, beside, put_back
@@ -91,8 +91,8 @@ def _opened(look: Measurement[Look]) -> Opened:
         made = nearest_probabilities(look.means) if query.partition.value is not None else shrunk_frequencies(
             np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST))
         return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
-    if isinstance(query, PrefixSumsWithEnds):
-        return _opened_ends(query.partition, look.known, look.deviation)
+    if isinstance(query, PrefixSumsWithEnds | HistogramWithEnds):
+        return _opened_ends(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
     return _opened_histogram(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
 
 
@@ -110,12 +110,12 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     return _opened_histogram(partition, values, deviation, cumulative).under(None)
 
 
-def _opened_ends(partition: Partition, values: Array, deviation: float) -> Opened:
+def _opened_ends(partition: Partition, values: Array, deviation: float, cumulative: bool) -> Opened:
     """Return a column whose ends were measured alone: each is 0, unless it is probably an atom."""
     k = len(partition.indicators)
-    probable = atom_probabilities(np.clip(values[[k, -1]], -LARGEST, LARGEST), min(deviation, LARGEST))
+    probable = atom_probabilities(np.clip(values[[k, -1]], -LARGEST, LARGEST), min(deviation, LARGEST), cumulative)
     inner = _opened_histogram(beside(partition), np.concatenate([
-        values[:k], probable * np.clip(values[[k, -1]], 0.0, 1.0), values[k + 1 : -1]]), deviation, True,
+        values[:k], probable * np.clip(values[[k, -1]], 0.0, 1.0), values[k + 1 : -1]]), deviation, cumulative,
         np.concatenate([np.ones(k), probable]))
     return replace(inner, finished=lambda density: put_back(partition, inner.finished(density), probable > 0.5))
 
