@@ -301,6 +301,10 @@ def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget)
             codes = look.query.partition.codes(rows)
             true = np.bincount(codes, minlength=len(edges) - 1) / len(rows)
             apart, centres = look.means - true, 0.5 * (edges[1:] + edges[:-1])
+            if look.query.without_ends is not look.query:
+                # No row holds a bound, so the ends are not atoms, and what was measured there is not used.
+                assert (true[[0, -1]] == 0.0).all()
+                apart[[0, -1]] = 0.0
             found.setdefault((name, "mean"), []).append([half * (apart @ centres)])
             found.setdefault((name, "share of the rows below any value"), []).append(100.0 * np.cumsum(apart))
         for name, look, own in (("c", release.looks[2], rows[:, 2:5]), ("d", release.looks[3], rows[:, 5:])):

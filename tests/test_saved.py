@@ -146,6 +146,7 @@ CASES = {
     "tables, contrasts": lambda: simulated(TABLES, PURE, mixed_table()[list(FEW.names)], FEW),
     "tables, looked at closer": lambda: simulated(TABLES, Budget(1e3, 1e-6), mixed_table(), MIXED),
     "tables, one column": lambda: simulated(TABLES, APPROXIMATE, cube_table(d=1)),
+    "tables, pure, little noise": lambda: simulated(TABLES, Budget(100.0), cube_table()),
     "not simulated": lambda: synthesize(cube_table(), Schema.cube(3), APPROXIMATE, FAST),
 }
 # Of these a file has the mechanism's name alone.

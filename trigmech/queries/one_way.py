@@ -216,8 +216,8 @@ class PrefixSums(Encoded):
 
     @cached_property
     def greatest_noise(self) -> float:
-        """The deviation of the last prefix sum, which is the largest."""
-        return float(np.linalg.norm(prefix_sums.factor(self._count)[-1])) if self._count else 1.0
+        """The deviation of the last prefix sum, which is the largest. The ends add their own noise."""
+        return math.hypot(*prefix_sums.factor(self._count)[-1], *[1.0] * (2 * self.ends)) if self._count else 1.0
 
 
 @register
@@ -242,16 +242,6 @@ class PrefixSumsWithEnds(PrefixSums):
     def without_ends(self) -> Look:
         """The prefix sums of the inner intervals: all that has noise if hardly any rows hold a bound."""
         return PrefixSums(self.column, _inner(self.partition))
-
-    @cached_property
-    def greatest_noise(self) -> float:
-        """The largest deviation of the share of rows below an edge, which is told from both sides."""
-        below = np.tril(np.ones((self.partition.intervals, self.partition.intervals)))
-        decoding = np.asarray(self.decoding)
-        moved = np.pad(below, ((0, 0), (len(self.partition.indicators), 0))) @ decoding
-        # All shares sum to 1, so their noise is known to be 0 together.
-        whole = decoding.sum(axis=0) / np.linalg.norm(decoding.sum(axis=0))
-        return float(np.linalg.norm(moved - np.outer(moved @ whole, whole), axis=1).max())
 
 
 @register
