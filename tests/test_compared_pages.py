@@ -87,11 +87,13 @@ def facts():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(advised, "_step", once)
-        yield tm.advise(tm.Schema([tm.Column(name, 0, 90, "integer") for name in ADVISED]), 500).facts
+        return tm.advise(tm.Schema([tm.Column(name, 0, 90, "integer") for name in ADVISED]), 500).facts, once
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_advice_fits_a_terminal_and_loses_no_word_of_it(width, facts, tmp_path, monkeypatch, capsys):
+    facts, once = facts
+    monkeypatch.setattr(advised, "_step", once)
     (tmp_path / "schema.toml").write_text("".join(
         f"[columns.\"{name}\"]\nkind = \"integer\"\nlower = 0\nupper = 90\n" for name in ADVISED))
     asked = ["advise", str(tmp_path / "schema.toml"), "--rows", "500"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
+from trigmech.queries.one_way import PrefixSums
 from trigmech.reconstruction import columns, tails
 from trigmech.reconstruction.columns import distribution_of
 from trigmech.reconstruction.tails import with_tails
@@ -31,7 +31,7 @@ def steps_and_tail(turned=False, spike=0):
 
 def released(frequencies, deviation, seed):
     partition = Partition((), 0, EDGES)
-    values = prefix_sums.encoded(partition, frequencies) + deviation * np.random.default_rng(seed).normal(size=COUNT)
+    values = PrefixSums(0, partition).encode(frequencies) + deviation * np.random.default_rng(seed).normal(size=COUNT)
     return distribution_of(partition, values, deviation, True)
 
 
