@@ -23,7 +23,7 @@ from trigmech.planning.shares import Shares
 from trigmech.planning.tables import plan_tables
 from trigmech.privacy.budget import deviation_of
 from trigmech.queries.base import Measurement, moved
-from trigmech.queries.one_way import Contrasts, Histogram
+from trigmech.queries.one_way import Contrasts, HistogramWithEnds
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction import bases as library_of_bases
 from trigmech.reconstruction import densities
@@ -139,7 +139,7 @@ def asked(n, epsilon, delta=0.0, domain=DOMAIN):
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
 def test_few_rows_have_signs_and_many_have_counts(epsilon):
     assert asked(200, epsilon)[:3] == [Signs] * 3
-    assert asked(200_000_000, epsilon)[:3] == [Histogram] * 3
+    assert asked(200_000_000, epsilon)[:3] == [HistogramWithEnds] * 3
     assert Signs not in asked(200, epsilon, 1e-6)
 
 
@@ -336,7 +336,7 @@ def test_smooth_columns_are_closer_by_signs_than_by_counts_of_the_same_budget():
                 patch.setattr(contrasted, "CLEARLY_BETTER", 0.03 if signed else 1e9)
                 design = mechanism.plan(PublicFacts(n, domain, tm.Budget(1.0)))
             kinds = {type(look.query) for look in design.measured.looks}
-            assert kinds == ({Signs} if signed else {Histogram})
+            assert kinds == ({Signs} if signed else {HistogramWithEnds})
             for j, look in enumerate(design.measured.looks):
                 exact = look.query.encode(look.query.means(points))
                 noise = look.deviation * rng.uniform(-np.sqrt(3), np.sqrt(3), look.query.size)
