@@ -589,3 +589,21 @@ def test_offered_entries_lead_to_cells_that_want_rows(order):
             can = wanting.any(axis=columns[0])[rows[stuck, 1 - columns[0]]]
         assert can.any()
         assert wanting[taken[can][..., 0], taken[can][..., 1]].all()
+
+
+@pytest.mark.parametrize(("thin", "sparse"), [(0.35, False), (0.04, True)])
+def test_what_is_lost_in_thin_cells_makes_no_other_cell_too_large(thin, sparse):
+    """A row of a few heavy cells, cells well above the noise, and a part of the rows that is thin everywhere else."""
+    rng, noise, table = np.random.default_rng(4), 4e-4, np.zeros((80, 150))
+    table[0, :30] = 0.5 / 30.0
+    table[range(1, 80), rng.permutation(150)[:79]] = (0.5 - thin) / 79.0
+    table[1:] += thin / table[1:].size
+    for seed in range(4):
+        noisy = table + noise * np.random.default_rng(seed).normal(size=table.shape)
+        found = estimated(noisy, np.outer(table.sum(axis=1), table.sum(axis=0)), noise)
+        assert found.sparse == sparse
+        assert found.table.sum() == pytest.approx(noisy.sum())
+        # 30 cells with noise, and their part of what the noise of all cells adds to the sum.
+        assert found.table[0].sum() == pytest.approx(0.5, abs=0.03)
+        heavy = found.table[0, :30] - noisy[0, :30]
+        assert np.abs(heavy).max() < 3.0 * noise

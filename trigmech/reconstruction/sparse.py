@@ -22,12 +22,15 @@ from trigmech._arrays import Array, Integers
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.dependence import shrunk_table
+from trigmech.reconstruction.frequencies import nearest_probabilities
 
 # The number of rounds for the prior's weights; the probe's length in deviations; its seed; and the number of standard
 # errors that a difference of the two errors must exceed.
 ROUNDS, PROBE, SEED, CLEAR = 25, 0.1, 20_140_623, 3.0
 # Most cells must be empty with at least this probability.
 MOSTLY = 0.8
+# Cells that cannot be told from empty ones may hold this part of the rows at most, or they do not count as empty.
+MOST_LOST = 0.1
 # A smaller table is never sparse, because its empty cells keep little.
 LEAST_CELLS = 64
 # The distance of a column from its tables counts beyond this many standard errors.
@@ -73,10 +76,17 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
     if not float(nearer.sum()) > CLEAR * float(np.sqrt(((nearer - nearer.mean()) ** 2).sum())):
         return dense
     there = there.reshape(table.shape)
-    found = np.where(there > 0.5, few, 0.0)
-    total, own = float(table.sum()), float(found.sum())
-    return TableEstimate(found * (total / own) if min(total, own) > 0.0 else found,
-                         noise * np.maximum(np.sqrt(there), FIRMEST), True)
+    deviation, held = noise * np.maximum(np.sqrt(there), FIRMEST), there > 0.5
+    found = np.where(held, few, 0.0)
+    total, own, whole = float(table.sum()), float(found.sum()), float(few.sum())
+    if min(total, own) <= 0.0:
+        return TableEstimate(found, deviation, True)
+    if whole - own > MOST_LOST * whole:
+        # Without these cells the others would be far too large.
+        return TableEstimate(nearest_probabilities(few.ravel(), total).reshape(few.shape), deviation, False)
+    # All cells have the same noise, so the nearest table with this sum has the same correction in each cell.
+    found = found + np.where(held, (total - own) / held.sum(), 0.0) if total > own else found * (total / own)
+    return TableEstimate(found, deviation, True)
 
 
 def estimate_of(measured: Measurement[Marginal], expected: Array) -> TableEstimate:
