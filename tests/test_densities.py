@@ -58,7 +58,7 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
     monkeypatch.setattr(library_of_bases, "DEVIATIONS", (0.13,))
     monkeypatch.setattr(library_of_bases, "MEDIANS", (0.1,))
     monkeypatch.setattr(library_of_bases, "LOG_DEVIATIONS", (0.6,))
-    monkeypatch.setattr(densities, "MOST_ATOMS", 0)
+    monkeypatch.setattr(densities, "MOST_LUMPS", 0)
     for cached in (densities._library, library_of_bases.bases, densities._smooth_density):
         cached.cache_clear()
     try:
@@ -110,12 +110,12 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
     for truth, atoms in ((smooth, []), (heavy, [5])):
         values = prefix_sums.factor(64) @ truth + 0.01 * rng.normal(size=64)
         found = densities._explained(densities._library(64, True), values, 0.01, np.zeros(0, dtype=np.int64))
-        more = densities._with_another_atom(found)
+        more = densities._with_another_lump(found)
         assert (more is not None and more.surprise < found.surprise) == bool(atoms)
         made, _ = averaged(values, 0.01, 1.0, True)
         assert np.abs(made - truth).sum() < 0.1
         if atoms:
-            assert more.atoms.tolist() == atoms
+            assert more.chosen.tolist() == atoms
             assert more.masses[0] == pytest.approx(0.3, abs=0.05)
 
 
@@ -170,7 +170,7 @@ def test_a_heavy_interval_is_found_beside_whatever_base_would_explain_it(place):
     for seed in range(3):
         values = prefix_sums.factor(64) @ truth + 0.01 * np.random.default_rng([3, seed]).normal(size=64)
         found = densities._explained(densities._library(64, True), values, 0.01, np.zeros(0, dtype=np.int64))
-        assert densities._with_another_atom(found).atoms.tolist() == [place]
+        assert densities._with_another_lump(found).chosen.tolist() == [place]
         assert np.abs(averaged(values, 0.01, 1.0, True)[0] - truth).sum() < 0.1
 
 
@@ -181,7 +181,7 @@ def test_noise_of_smooth_columns_is_no_atom():
     for seed in range(40):
         values = prefix_sums.factor(64) @ smooth + 0.02 * np.random.default_rng([7, seed]).normal(size=64)
         found = densities._explained(densities._library(64, True), values, 0.02, np.zeros(0, dtype=np.int64))
-        more = densities._with_another_atom(found)
+        more = densities._with_another_lump(found)
         assert more is None or more.surprise >= found.surprise
 
 
@@ -194,7 +194,7 @@ def test_peaks_of_a_shape_that_no_base_has_are_hardly_ever_atoms():
         rows = np.histogram(places, np.linspace(-2.0, 2.0, 65))[0] / 200
         values = prefix_sums.factor(64) @ rows + 0.02 * rng.normal(size=64)
         alone = densities._explained(densities._library(64, True), values, 0.02, np.zeros(0, dtype=np.int64))
-        more = densities._with_another_atom(alone)
+        more = densities._with_another_lump(alone)
         found += more is not None and more.surprise < alone.surprise
     assert found <= 2
 
@@ -214,8 +214,8 @@ def test_what_is_done_with_a_density_changes_no_other_of_the_same_numbers():
 
 def test_atoms_that_cannot_reach_a_rival_are_not_looked_for(monkeypatch):
     looked = []
-    real = densities._with_another_atom
-    monkeypatch.setattr(densities, "_with_another_atom", lambda found: looked.append(1) or real(found))
+    real = densities._with_another_lump
+    monkeypatch.setattr(densities, "_with_another_lump", lambda found: looked.append(1) or real(found))
     truth = np.full(256, 0.7 / 256)
     truth[[10, 100, 180]] += 0.1
     values = prefix_sums.factor(256) @ truth + 0.002 * np.random.default_rng(0).normal(size=256)

@@ -73,13 +73,13 @@ def test_another_prior_gives_the_posterior_of_models_with_these_probabilities(at
     if atoms:
         values = 0.5 * values + 0.5 * (np.arange(COUNT) == 9)
     made = smooth_density(values, 0.02, 1.0, False)
-    assert bool(len(made.found.atoms)) == atoms
+    assert bool(len(made.found.chosen)) == atoms
     prior = rng.gamma(1.0, size=1 + len(bases(COUNT).masses))
     kinds = tuple(dataclasses.replace(each, priors=each.priors + np.log(factors)[:, None, None]) for each, factors in
                   zip(made.found.library.kinds, (prior[:1], prior[1:]), strict=True))
-    direct = densities._explained(dataclasses.replace(made.found.library, kinds=kinds), values, 0.02, made.found.atoms,
+    direct = densities._explained(dataclasses.replace(made.found.library, kinds=kinds), values, 0.02, made.found.chosen,
                                   made.found.masses)
-    cost = made.surprise - densities._explained(made.found.library, values, 0.02, made.found.atoms,
+    cost = made.surprise - densities._explained(made.found.library, values, 0.02, made.found.chosen,
                                                 made.found.masses).surprise
     under = made.under(prior)
     assert under.surprise == pytest.approx(direct.surprise + cost, abs=1e-9)

@@ -228,7 +228,7 @@ def few_models(monkeypatch):
     monkeypatch.setattr(library_of_bases, "DEVIATIONS", (0.13,))
     monkeypatch.setattr(library_of_bases, "MEDIANS", (0.1,))
     monkeypatch.setattr(library_of_bases, "LOG_DEVIATIONS", (0.6,))
-    monkeypatch.setattr(densities, "MOST_ATOMS", 0)
+    monkeypatch.setattr(densities, "MOST_LUMPS", 0)
     densities._library.cache_clear()
     library_of_bases.bases.cache_clear()
     yield

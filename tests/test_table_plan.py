@@ -193,6 +193,69 @@ def test_neighbouring_intervals_are_taken_together_until_they_hold_enough(mass, 
     assert dependence._grouped(np.array(mass), enough).tolist() == cells
 
 
+def cut_by_hand(mass, edges, least):
+    """Where a cell is cut: each cut by direct variances, the parts again."""
+    middles, widths = (edges[1:] + edges[:-1]) / 2.0, np.diff(edges)
+
+    def variance(part):
+        held, mean = mass[part].sum(), np.average(middles[part], weights=mass[part])
+        return float((mass[part] * ((middles[part] - mean) ** 2 + widths[part] ** 2 / 12.0)).sum()) if held else 0.0
+
+    def cut(start, stop):
+        whole, found = variance(slice(start, stop)), []
+        for at in range(start + 1, stop):
+            if min(mass[start:at].sum(), mass[at:stop].sum()) >= least * (1.0 - 1e-9):
+                found.append((variance(slice(start, at)) + variance(slice(at, stop)), at))
+        if not found or min(found)[0] > dependence.TOGETHER * whole:
+            return []
+        at = next(place for within, place in found if within <= min(found)[0] + 1e-9 * whole)
+        return [*cut(start, at), at, *cut(at, stop)]
+
+    return cut(0, len(mass))
+
+
+@pytest.mark.parametrize(("mass", "least", "cells"), [
+    # Rare values far from the others, with as much as noise lets a category have.
+    ([0.1, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.01, 0.0], 0.01, [0] * 2 + [1] * 10),
+    ([0.1, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.01, 0.0], 0.03, [0] * 12),
+    # Neither an even cell nor a falling tail has a gap, and a little between two groups leaves them apart.
+    ([0.1] * 12, 0.01, [0] * 12), ([0.5**k for k in range(1, 13)], 1e-4, [0] * 12),
+    ([0.1, 0.1, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 0.1, 0.1, 0.0], 0.01, [0] * 5 + [1] * 7),
+    # Three groups: the second cut is before or after the first.
+    ([0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1] + [0.0] * 45 + [0.1], 0.01, [0] + [1] * 6 + [2] * 46),
+    ([0.1] + [0.0] * 45 + [0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1], 0.01, [0] + [1] * 46 + [2] * 6)])
+def test_a_cell_of_a_number_is_cut_at_gaps_with_rows_on_both_sides(mass, least, cells):
+    mass, edges = np.array(mass), np.linspace(-1.0, 1.0, len(mass) + 1)
+    assert dependence._cut_at_gaps(np.zeros(len(mass), dtype=np.int64), mass, edges, least).tolist() == cells
+    assert np.flatnonzero(np.diff(cells)).tolist() == [cut - 1 for cut in cut_by_hand(mass, edges, least)]
+
+
+def test_cuts_at_gaps_are_those_of_direct_variances_and_keep_the_cells():
+    rng = np.random.default_rng(4)
+    cuts = 0
+    for _ in range(60):
+        mass = rng.dirichlet(np.full(24, 0.15)) * (rng.random(24) < 0.6)
+        edges = np.concatenate([[-1.0], np.sort(rng.uniform(-1.0, 1.0, 23)), [1.0]])
+        cells = np.repeat([0, 1], 12)
+        made = dependence._cut_at_gaps(cells, mass, edges, 0.01)
+        by_hand = [*cut_by_hand(mass[:12], edges[:13], 0.01), 12,
+                   *(12 + cut for cut in cut_by_hand(mass[12:], edges[12:], 0.01))]
+        assert (np.flatnonzero(np.diff(made)) + 1).tolist() == by_hand
+        cuts += len(by_hand) - 1
+    assert 20 < cuts < 120
+
+
+def test_cells_of_the_second_round_are_cut_at_gaps_but_not_those_of_a_limited_number():
+    mass = np.zeros(100)
+    mass[10:19], mass[80:84] = 0.98 / 9.0, 0.005
+    column = ReleasedColumn(Partition((), 0, np.linspace(-1.0, 1.0, 101)), mass, 1e-4)
+    cells = dependence.cells_of(column, 6, 0.001)
+    assert cells[10] < cells[18] < cells[80] == cells[83] == cells.max()
+    assert dependence.cells_of(column, 6, 0.001, 6).max() == cells.max() - 1
+    # Rows that noise hides are not apart.
+    assert dependence.cells_of(column, 6, 0.05).max() == cells.max() - 1
+
+
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 @pytest.mark.parametrize(("d", "n", "smoothness"), [(1, 5_000, 1.0), (2, 20_000, 2.0), (2, 100, 1.0)])
 def test_the_minimax_moments_are_as_many_and_as_exact_as_the_theorem_says(d, n, smoothness, delta):

@@ -7,9 +7,9 @@ normal variables with variance A k^-r. The bases are the even distribution; bell
 distributions; the wider one makes heavy tails); and skewed distributions (log-normal, turned to either side). A model
 whose base is nearly right fits the measurements with small t_k, and its tails fall. The models' weights are
 proportional to their marginal likelihoods (a Bayesian model average), and to probabilities that a table's columns share
-(:mod:`trigmech.reconstruction.shared_prior`). A heavy value is an atom: a single interval with
-its own mass. An atom is added while it raises the marginal likelihood by a factor above a price and the number of
-intervals from which it was chosen.
+(:mod:`trigmech.reconstruction.shared_prior`). Heavy values and rows apart from the others are lumps with a mass of
+their own (:mod:`trigmech.reconstruction.lumps`). A lump is added while it raises the marginal likelihood by a factor
+above a price and the number of lumps from which it was chosen.
 
 References
 ----------
@@ -29,6 +29,7 @@ from trigmech._arrays import Array
 from trigmech.functions import prefix_sums
 from trigmech.functions.contrasts import contrasts
 from trigmech.reconstruction.bases import EVEN, bases
+from trigmech.reconstruction.lumps import Lumps
 
 # The factors (1 + b,) by which prior probabilities differ from usual ones, for the even base and the others.
 Prior = Array
@@ -38,9 +39,9 @@ COARSE, COSINES_OF_EVEN = 128, 128
 # Decays r and variances A of the coefficients, for the even base and for the others.
 DECAYS_OF_EVEN, VARIANCES_OF_EVEN = np.array([1.0, 2.0, 3.0, 4.0, 6.0]), np.geomspace(1e-4, 8.0, 18)
 DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 6)
-# The prior deviation of an atom's mass, and the most atoms of a column. An atom's price is added to -2 log of the
+# The prior deviation of a lump's mass, and the most lumps of a column. A lump's price is added to -2 log of the
 # marginal likelihood. Without it the peak of a shape that no base has would often be an atom.
-OF_AN_ATOM, MOST_ATOMS, PRICE_OF_ATOM = 0.3, 16, 4.0
+OF_A_LUMP, MOST_LUMPS, PRICE_OF_LUMP = 0.3, 16, 4.0
 # Models with a smaller weight are left out.
 LEAST_WEIGHT = 1e-6
 # The likelihoods of so many bases are computed together.
@@ -96,10 +97,10 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
     values (c,): The measured histogram; if ``cumulative``, encoded by the factor of prefix sums.
     deviation: The standard deviation of the noise, above 0.
     total: The sum of the histogram, above 0.
-    rival: -2 log of the marginal likelihood of another model. The search for atoms ends if they cannot bring this model
+    rival: -2 log of the marginal likelihood of another model. The search for lumps ends if they cannot bring this model
       near it.
 
-    Cost: about 3 ms, as much again for each atom, and .1 s once for each number of intervals.
+    Cost: about 3 ms, as much again for each lump, and .1 s once for each number of intervals.
     """
     packed = np.asarray(values, dtype=np.float64).tobytes()
     return SmoothDensity(_smooth_density(packed, deviation, total, cumulative, rival, parts), total)
@@ -123,15 +124,21 @@ def density_of_signs(values: Array, deviation: float, total: float, count: int) 
 
 
 def _best(library: "_Library", values: Array, noise: float, most: int, rival: float) -> "_Explained":
-    """Return the posterior of all models, with as many atoms as the evidence asks for: at most ``most``."""
-    found, most = _explained(library, values, noise, np.zeros(0, dtype=np.int64)), min(MOST_ATOMS, most)
-    while len(found.atoms) < most:
-        more = _with_another_atom(found)
+    """Return the posterior of all models, with as many lumps as the evidence asks for: at most ``most``."""
+    found, most = _explained(library, values, noise, np.zeros(0, dtype=np.int64)), min(MOST_LUMPS, most)
+    while len(found.chosen) < most:
+        more = _with_another_lump(found)
         gain = 0.0 if more is None else found.surprise - more.surprise
-        # The best atoms come first, and later ones gain hardly more.
-        if more is None or gain <= 0.0 or found.surprise - 2.0 * gain * (most - len(found.atoms)) > rival:
+        # The best lumps come first, and later ones gain hardly more.
+        if more is None or gain <= 0.0 or found.surprise - 2.0 * gain * (most - len(found.chosen)) > rival:
             break
         found = more
+    rest = 1.0 - float(found.masses.sum())
+    if 0.0 < rest < 1.0 and found.variance_of_total > 0.0:
+        # A base spreads noise in the lumps' masses over the whole range, so the rest is shrunk (James and Stein).
+        kept = rest * max(0.0, 1.0 - found.variance_of_total / rest**2)
+        found = _explained(library, values, noise, found.chosen, found.masses * ((1.0 - kept) / (1.0 - rest)),
+                           found.price)
     return found
 
 
@@ -192,27 +199,30 @@ class _Library:
     factor: Array
     gram: Array
     kinds: tuple[_Models, ...]
+    lumps: Lumps
     parts: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class _Explained:
-    """The posterior of all models with some atoms.
+    """The posterior of all models with some lumps.
 
     For each kind of base, ``projected`` holds the products of the measured residuals with the rotated cosines
     (b, r, K), ``weights`` the models' probabilities (b, r, v), and ``best`` the most probable model. ``surprise`` is
-    -2 log of the marginal likelihood.
+    -2 log of the marginal likelihood; the lumps add their ``price`` to it.
     """
 
     library: _Library
     values: Array
     noise: float
-    atoms: NDArray[np.int64]
+    chosen: NDArray[np.int64]
     masses: Array
     projected: tuple[Array, ...]
     weights: tuple[Array, ...]
     best: tuple[tuple[int, ...], ...]
     surprise: float
+    price: float
+    variance_of_total: float
 
 
 # Typed, because 1 and True are equal.
@@ -227,18 +237,18 @@ def _library(count: int, measured: bool | int, parts: int = 1) -> _Library:
     most, coarse = min(finest - 1, COSINES_OF_EVEN), finest if parts > 1 else min(count, COARSE)
     waves = idct(np.eye(finest), axis=0, norm="ortho")[:, 1 : most + 1] * np.sqrt(2.0 / finest)
     spread = np.diff(np.clip(np.linspace(0.0, coarse, count + 1)[:, None] - np.arange(coarse), 0.0, 1.0), axis=0)
-    return _Library(factor, factor.T @ factor, (
+    gram = factor.T @ factor
+    return _Library(factor, gram, (
         _Models.of((np.full((1, finest), 1.0 / finest), waves[None], np.array([EVEN])), factor,
                    spread if parts > 1 else np.eye(count), (DECAYS_OF_EVEN, VARIANCES_OF_EVEN)),
-        _Models.of(bases(coarse)[:3], factor, spread, (DECAYS, VARIANCES))), parts)
+        _Models.of(bases(coarse)[:3], factor, spread, (DECAYS, VARIANCES))), Lumps.of(count, parts, gram), parts)
 
 
-def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np.int64],
-               masses: Array | None = None, price: float = 0.0) -> _Explained:
+def _explained(library: _Library, values: Array, noise: float, chosen: NDArray[np.int64],
+               masses: Array | None = None, price: float = 0.0, variance_of_total: float = 0.0) -> _Explained:
     masses = np.zeros(0) if masses is None else masses
     rest, precision = 1.0 - float(masses.sum()), noise**-2
-    point = np.zeros(len(library.gram))
-    point[atoms] = masses
+    point = masses @ library.lumps.shapes[chosen]
     seen = library.factor.T @ values
     alone = float(values @ values - 2.0 * point @ seen + point @ library.gram @ point)
     projected, surprises = list[Array](), list[Array]()
@@ -255,8 +265,8 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
     weights = [np.exp(-0.5 * (each - least)) for each in surprises]
     total = sum(float(each.sum()) for each in weights)
     best = (tuple(map(int, np.unravel_index(int(each.argmin()), each.shape))) for each in surprises)
-    return _Explained(library, values, noise, atoms, masses, tuple(projected), tuple(each / total for each in weights),
-                      tuple(best), least - 2.0 * float(np.log(total)) + price)
+    return _Explained(library, values, noise, chosen, masses, tuple(projected), tuple(each / total for each in weights),
+                      tuple(best), least - 2.0 * float(np.log(total)) + price, price, variance_of_total)
 
 
 def _of_cosines(variance: Array, precision: float, gains: Array, own: Array) -> Array:
@@ -274,14 +284,15 @@ def _of_cosines(variance: Array, precision: float, gains: Array, own: Array) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class _Atoms:
-    """The effect of atoms under one model: the scores (c,) of all intervals, and the precisions of their masses.
+class _Beside:
+    """The effect of lumps under one model: the scores (l,) of all lumps, and the precisions of their masses.
 
-    An atom takes its mass from the base. ``effects`` (c, K) are the atoms' products with the model's cosines; the
-    cosines explain the fraction ``taken`` (K,) of them. ``moved`` (c,) and ``between`` are the products of the base
-    with each interval and with itself.
+    A lump takes its mass from the base. ``effects`` (l, K) are the lumps' products with the model's cosines; the
+    cosines explain the fraction ``taken`` (K,) of them. ``moved`` (l,) and ``between`` are the products of the base
+    with each lump and with itself.
     """
 
+    lumps: Lumps
     gram: Array
     effects: Array
     taken: Array
@@ -291,64 +302,68 @@ class _Atoms:
     scores: Array
 
     @classmethod
-    def under(cls, found: _Explained, kind: int) -> "_Atoms":
-        """Return the atoms' effects under the most probable model of a kind."""
+    def under(cls, found: _Explained, kind: int) -> "_Beside":
+        """Return the lumps' effects under the most probable model of a kind."""
         models, (b, r, v) = found.library.kinds[kind], found.best[kind]
         base, cosines, loadings = models.bases[b], models.cosines[b], models.loadings[b, r]
-        moved, of_base = models.crossed @ base, models.gram @ base
+        lumps = found.library.lumps
+        moved, of_base = lumps.shapes @ (models.crossed @ base), models.gram @ base
         between = float(base @ of_base)
-        effects = (models.effects(b) - of_base @ cosines) @ loadings.T
+        effects = (lumps.shapes @ models.effects(b) - of_base @ cosines) @ loadings.T
         variance = (1.0 - float(found.masses.sum())) ** 2 * models.variances[v]
         taken = variance / (found.noise**2 + variance * models.gains[b, r])
         seen = found.library.factor.T @ found.values
         coarse = models.spread.T @ seen
         own = loadings @ (cosines.T @ (coarse - of_base))
-        scores = (seen - base @ coarse - (moved - between) - effects @ (taken * own)) / found.noise**2
-        return cls(found.library.gram, effects, taken, moved, between, found.noise, scores)
+        scores = (lumps.shapes @ seen - base @ coarse - (moved - between) - effects @ (taken * own)) / found.noise**2
+        return cls(lumps, found.library.gram, effects, taken, moved, between, found.noise, scores)
 
     def precisions(self, chosen: NDArray[np.int64]) -> Array:
-        """Return the precisions (c, a) between the masses of all possible atoms and those of the chosen ones."""
-        beside = self.gram[:, chosen] - self.moved[:, None] - self.moved[chosen] + self.between
+        """Return the precisions (l, a) between the masses of all lumps and those of the chosen ones."""
+        shapes = self.lumps.shapes
+        beside = shapes @ (self.gram @ shapes[chosen].T.toarray())
+        beside += self.between - self.moved[:, None] - self.moved[chosen]
         return np.asarray((beside - (self.effects * self.taken) @ self.effects[chosen].T) / self.noise**2)
 
     @property
     def alone(self) -> Array:
-        """The precision (c,) of the mass of each atom alone."""
-        own = np.diag(self.gram) - 2.0 * self.moved + self.between - self.effects**2 @ self.taken
+        """The precision (l,) of the mass of each lump alone."""
+        own = self.lumps.squares - 2.0 * self.moved + self.between - self.effects**2 @ self.taken
         return np.asarray(np.maximum(own, 0.0) / self.noise**2)
 
 
-def _with_another_atom(found: _Explained) -> _Explained | None:
-    """Return the posterior with one more atom; None if no atom helps.
+def _with_another_lump(found: _Explained) -> _Explained | None:
+    """Return the posterior with one more lump; None if no lump helps.
 
-    The atom is the best one for the most probable model of either kind. Without an atom the most probable model of all
-    can be a narrow base at the atom's place, and beside this base the atom does not help.
+    The lump is the best one for the most probable model of either kind. Without a lump the most probable model of all
+    can be a narrow base at the lump's place, and beside this base the lump does not help.
     """
-    made = [_with_the_best_atom(found, kind) for kind in range(len(found.library.kinds))]
+    made = [_with_the_best_lump(found, kind) for kind in range(len(found.library.kinds))]
     return min((each for each in made if each is not None), key=lambda each: each.surprise, default=None)
 
 
-def _with_the_best_atom(found: _Explained, kind: int) -> _Explained | None:
-    """Return the posterior with the best atom for the most probable model of a kind; None if no atom helps."""
-    atoms, old, prior = _Atoms.under(found, kind), found.atoms, OF_AN_ATOM**-2
-    scores, precisions = atoms.scores, atoms.alone
+def _with_the_best_lump(found: _Explained, kind: int) -> _Explained | None:
+    """Return the posterior with the best lump for the most probable model of a kind; None if no lump helps."""
+    lumps, old, prior = _Beside.under(found, kind), found.chosen, OF_A_LUMP**-2
+    scores, precisions = lumps.scores, lumps.alone
     if len(old):
-        # Take the existing atoms into account.
-        beside = atoms.precisions(old)
+        # Take the chosen lumps into account.
+        beside = lumps.precisions(old)
         known = np.linalg.solve(beside[old] + prior * np.eye(len(old)), np.column_stack([scores[old], beside.T]))
         scores = scores - beside @ known[:, 0]
         precisions = np.maximum(precisions - (beside * known[:, 1:].T).sum(axis=1), 0.0)
     gains = np.where(scores > 0.0, scores**2 / (precisions + prior) - np.log1p(precisions / prior), -np.inf)
     gains[old] = -np.inf
-    best, price = int(gains.argmax()), PRICE_OF_ATOM + 2.0 * float(np.log(len(gains)))
+    best, price = int(gains.argmax()), PRICE_OF_LUMP + 2.0 * float(np.log(len(gains)))
     if not gains[best] > price:
         return None
     chosen = np.append(old, best)
-    inner = atoms.precisions(chosen)[chosen] + prior * np.eye(len(chosen))
-    masses = np.maximum(np.linalg.solve(inner, atoms.scores[chosen]), 0.0)
+    inner = lumps.precisions(chosen)[chosen] + prior * np.eye(len(chosen))
+    masses, of_total = np.linalg.solve(inner, np.column_stack([lumps.scores[chosen], np.ones(len(chosen))])).T
+    masses = np.maximum(masses, 0.0)
     masses *= min(1.0, 1.0 / max(float(masses.sum()), np.finfo(float).tiny))
     cost = len(chosen) * price + float(np.linalg.slogdet(inner / prior)[1]) + prior * float(masses @ masses)
-    return _explained(found.library, found.values, found.noise, chosen, masses, cost)
+    return _explained(found.library, found.values, found.noise, chosen, masses, cost, float(of_total.sum()))
 
 
 def _posterior_mean(found: _Explained) -> Array:
@@ -362,8 +377,7 @@ def _posterior_mean(found: _Explained) -> Array:
         coefficients = np.einsum("brkl,brk->bl", models.loadings[held], shrunk)
         density = rest * own[held] @ models.bases[held] + np.einsum("bmk,bk->m", models.cosines[held], coefficients)
         made += density if parts > 1 else models.spread @ density
-    made.reshape(-1, parts)[found.atoms] += found.masses[:, None] / parts
-    return made
+    return np.asarray(made + found.masses @ found.library.lumps.fine[found.chosen])
 
 
 def _drawn(found: _Explained, rng: np.random.Generator) -> Array:
@@ -379,5 +393,4 @@ def _drawn(found: _Explained, rng: np.random.Generator) -> Array:
     rotated = variance / (found.noise**2 + variance * gains) * found.projected[kind][b, r] + np.sqrt(left) * rng.normal(
         size=len(gains))
     made = models.spread @ (rest * models.bases[b] + models.cosines[b] @ (models.loadings[b, r].T @ rotated))
-    made[found.atoms] += found.masses
-    return np.asarray(made)
+    return np.asarray(made + found.masses @ found.library.lumps.shapes[found.chosen])
