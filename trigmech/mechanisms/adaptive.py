@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from trigmech.planning.tables import MOST_ENTRIES
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
 from trigmech.queries.functions import Functions
-from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram, Look, PrefixSums
+from trigmech.queries.joint import Marginal
+from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
@@ -131,10 +131,10 @@ class SoFar:
 
     def predicted(self, query: Query) -> Array:
         """Return the means that a table has if its columns, as they were released, are independent."""
-        if not isinstance(query, Marginal):
+        if not query.ways:
             raise InputError(f"a Select round can choose tables of columns (marginal) only, not {query.kind}")
         own = [np.bincount(cells, weights=self.columns[j].mass)
-               for j, cells in zip(query.columns, query.maps, strict=True)]
+               for j, cells in zip(query.columns, cast(Marginal, query).maps, strict=True)]
         found = np.ones(())
         for each in own:
             found = np.multiply.outer(found, each)
@@ -294,7 +294,7 @@ class AdaptiveMechanism(Mechanism):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
             if isinstance(kind, Select):
                 so_far.predicted(each.query)
-            elif not isinstance(each.query, Look | Marginal | Products | Detail):
+            elif each.query.tried:
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)

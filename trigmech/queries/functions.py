@@ -68,6 +68,7 @@ class Functions(Query):
 
     name: ClassVar[str] = "functions"
     kind: ClassVar[str] = "function"
+    shown_as: ClassVar[str] = "functions"
     features: FunctionSet
     domain: Domain
     weights: Array
@@ -104,6 +105,15 @@ class Functions(Query):
     def index(self) -> FunctionIndex:
         """What each member is."""
         return FunctionIndex(self.degrees, self.domain, self.size - len(self.degrees))
+
+    @property
+    def of_set(self) -> tuple[FunctionSet, slice]:
+        return self.features, self.members
+
+    @property
+    def constant(self) -> bool:  # type: ignore[override]
+        """Whether the only member is the constant."""
+        return self.size == len(self.degrees) == 1 and not self.degrees.any()
 
     @property
     def has_known_errors(self) -> bool:

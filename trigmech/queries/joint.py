@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, kron
 
 from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import cell_names, column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Cells, Query, indicators, parents
+from trigmech.queries.base import UNIT, Cells, Query, Smooth, indicators, parents
 from trigmech.queries.book import Book, Numbers, register
 
 # Scores are whole numbers over 2^15, so that sums of their products over rows are exact.
@@ -41,6 +41,9 @@ class Marginal(Cells):
 
     name: ClassVar[str] = "marginal"
     order: ClassVar[int] = 2  # type: ignore[misc]
+    shown_as: ClassVar[str] = "tables"
+    summed: ClassVar[str] = "cells"
+    tried: ClassVar[bool] = False
     columns: tuple[int, ...]
     partitions: tuple[Partition, ...]
     maps: tuple[Integers, ...]
@@ -52,8 +55,23 @@ class Marginal(Cells):
     tells_tables = True
 
     @property
+    def ways(self) -> int:  # type: ignore[override]
+        """The number of columns."""
+        return len(self.columns)
+
+    @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def held(self) -> tuple[tuple[int, Partition], ...]:
+        return tuple(zip(self.columns, self.partitions, strict=True))
+
+    def smoothed(self, smooth: Smooth) -> csr_matrix:
+        sums = csr_matrix(np.ones((1, 1)))
+        for j, cells in zip(self.columns, self.maps, strict=True):
+            sums = kron(sums, smooth.of_cells(j, cells).T, format="csr")
+        return sums
 
     @property
     def kind(self) -> str:
@@ -129,6 +147,9 @@ class Products(Query):
 
     name: ClassVar[str] = "products"
     order: ClassVar[int] = 3  # type: ignore[misc]
+    shown_as: ClassVar[str] = "products"
+    summed: ClassVar[str] = "products"
+    tried: ClassVar[bool] = False
     partitions: tuple[Partition, ...]
     scores: tuple[Integers, ...]
     pairs: Integers
@@ -145,6 +166,10 @@ class Products(Query):
         return f"product of {self.factors_named.split()[0]}"
 
     @property
+    def correlated(self) -> str:
+        return "columns of numbers"
+
+    @property
     def factors_named(self) -> str:
         """What is multiplied, in words."""
         return "contrasts of the cells" if self.contrasted else "ranks"
@@ -153,6 +178,13 @@ class Products(Query):
     def tells_tables(self) -> bool:
         """Products of contrasts determine the tables of pairs, by cells of `maps`; products of ranks do not."""
         return self.contrasted
+
+    @property
+    def held(self) -> tuple[tuple[int, Partition], ...]:
+        return tuple(enumerate(self.partitions))
+
+    def smoothed(self, smooth: Smooth) -> csr_matrix | None:
+        return smooth.of_contrasts(self.pairs, self.maps) if self.contrasted else None
 
     @property
     def correlation_noise(self) -> float:

@@ -331,7 +331,7 @@ class Targets:
                       for pair, table, deviation in zip(self.pairs, tables, deviations, strict=True)]
         made.products = np.zeros(0)
         made.release = replace(self.release, columns=tuple(columns), measurements=tuple(
-            each for each in self.release.measurements if not isinstance(each.query, Products)))
+            each for each in self.release.measurements if each.query.summed != "products"))
         return made
 
     @property
@@ -339,9 +339,9 @@ class Targets:
         """The targets in the order of the release's means. Columns and tables of three keep their released values."""
         tables, found = iter(self.pairs), []
         for each in self.release.known:
-            if isinstance(each.query, Products):
+            if each.query.summed == "products":
                 found.append(self.products)
-            elif isinstance(each.query, Marginal) and len(each.query.columns) == 2:
+            elif each.query.ways == 2:
                 found.append(next(tables).table.ravel())
             else:
                 found.append(each.means.ravel())
