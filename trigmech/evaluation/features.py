@@ -119,7 +119,7 @@ def _of_column(release: Release, j: int, prior: Prior | None, rng: np.random.Gen
     partition, k = column.partition, len(column.partition.indicators)
     closer = [each for each in release.closer if each.query.columns == (j,)]
     drawn = np.array([plausible_column(column, look, closer, rng, prior).mass for _ in range(DRAWS)])
-    if look is None:
+    if look is None and column.deviation < 1.0:
         drawn = np.maximum(column.mass + rng.normal(0.0, min(column.deviation, 1.0), drawn.shape), 0.0)
         drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     if release.schema is None or release.schema.columns[j].categories is not None:

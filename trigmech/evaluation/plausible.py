@@ -111,7 +111,9 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
     prior: That of its density if signs were measured.
     """
     if look is None:
-        return column
+        # It is known from tables, or not at all: then nearly all rows may be at one of its positions.
+        size = len(column.mass)
+        return column if column.deviation < 1.0 else replace(column, mass=rng.dirichlet(np.full(size, 1.0 / size)))
     partition, held, rest, below = _redrawn(look, rng, prior)
     if partition.value is None:
         return replace(column, mass=held)

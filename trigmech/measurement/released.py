@@ -83,6 +83,9 @@ class Release:
     mean: Array | None = None
     axes: Axes | None = None
 
+    def __repr__(self) -> str:
+        return f"Release({self.K:,} numbers about {self.n:,} rows)"
+
     @classmethod
     def of_moments(cls, n: int, features: FunctionSet, means: ArrayLike, deviations: ArrayLike,
                    domain: Domain | None = None, mean: Array | None = None, axes: Axes | None = None) -> "Release":
@@ -187,12 +190,18 @@ class Release:
     @cached_property
     def features(self) -> FunctionSet:
         """The measured functions, in the order of their set. Raises an InputError unless all belong to a single set."""
-        held = self.moments
-        if not held or any(each.query.features is not held[0].query.features for each in held) or [
-                k for each in held for k in range(each.query.members.start, each.query.members.stop)
-                ] != list(range(held[0].query.features.K)) or len(held) < len(self.known):
+        if not self.of_one_set:
             raise InputError("the release must consist of the means of a single set of functions, and it does not")
-        return held[0].query.features
+        return self.moments[0].query.features
+
+    @property
+    def of_one_set(self) -> bool:
+        """Whether the release consists of the means of all functions of a single set."""
+        held = self.moments
+        return 0 < len(held) == len(self.known) and all(
+            each.query.features is held[0].query.features for each in held) and [
+                k for each in held for k in range(each.query.members.start, each.query.members.stop)
+                ] == list(range(held[0].query.features.K))
 
     @cached_property
     def index(self) -> FunctionIndex:

@@ -29,8 +29,6 @@ from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.reconstruction.common import common_positions
-from trigmech.reconstruction.result import Reconstruction
-from trigmech.reconstruction.tables import reconstruct_table
 
 PROOF = "rounds-of-queries"
 # Intervals of a number, and cells of a column in a table, by default.
@@ -276,11 +274,6 @@ class AdaptiveMechanism(Mechanism):
                 made += session.drawn(asked, sums, charge, rows.n)
                 columns = common_positions(facts.domain, made)
         return Release(rows.n, facts.domain, tuple(made), columns).on(columns)
-
-    def reconstruct(self, release: Release, design: Design | None,
-                    rng: np.random.Generator) -> Reconstruction:
-        """Return rows that fit the released numbers."""
-        return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
         """Return the questions of a round, with weights by which its vector moves by at most 1/n."""

@@ -24,6 +24,7 @@ from trigmech.queries.base import Measurement, sensitivity_of
 from trigmech.queries.functions import Functions
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.reconstruction.result import Reconstruction
+from trigmech.reconstruction.tables import reconstruct_table
 from trigmech.schema.schema import Schema
 
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
@@ -312,7 +313,8 @@ class Mechanism(ABC):
             None for a release that was loaded from a file.
         rng : numpy.random.Generator
         """
-        return reconstruct(release, self.most_points(release.n, release.domain.d), rng)
+        made = reconstruct_table if release.columns else reconstruct
+        return made(release, self.most_points(release.n, release.domain.d), rng)
 
 
 def points_of(n: int, d: int, most: int = MOST_POINTS) -> int:

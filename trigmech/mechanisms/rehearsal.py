@@ -16,6 +16,7 @@ from trigmech.mechanisms.base import Design
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.noise import SimulatedNoise, drawn
 from trigmech.queries.base import Measurement
+from trigmech.reconstruction.common import positioned
 
 
 class _Rehearsal(Session):
@@ -63,4 +64,5 @@ def rehearsed_release(design: Design, points: Array, rng: np.random.Generator, *
     Privacy: public numbers alone; nothing is charged. Cost: sums over m rows.
     """
     design = replace(design, facts=replace(design.facts, n=len(points)))
-    return design.mechanism.run(PrivateRows.of(points, design.facts.domain), design, _Rehearsal(rng, turned), rng)
+    return positioned(design.mechanism.run(
+        PrivateRows.of(points, design.facts.domain), design, _Rehearsal(rng, turned), rng))

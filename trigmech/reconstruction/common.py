@@ -10,6 +10,7 @@ from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement, Query, of_kind, parents
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Look
@@ -32,6 +33,14 @@ def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]])
     released = iter(released_columns([look for look in looks if look is not None]))
     return tuple(_common(j, whole, found, None if look is None else next(released))
                  for j, (whole, found, look) in enumerate(zip(wholes, own, looks, strict=True)))
+
+
+def positioned(release: Release) -> Release:
+    """Return a release with columns, of which rows can be made; releases of one set of functions need none."""
+    if release.columns or release.of_one_set:
+        return release
+    columns = common_positions(release.domain, release.known)
+    return replace(release, columns=columns).on(columns)
 
 
 def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
