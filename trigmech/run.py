@@ -147,7 +147,6 @@ def with_room(planned: Design) -> Design:
 
 
 def is_gaussian(charges: Sequence[Charge]) -> bool:
-    """Return whether all noise is Gaussian."""
     return all(charge.law == "gaussian" for charge in charges)
 
 

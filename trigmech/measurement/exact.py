@@ -57,7 +57,6 @@ class QueryStatistic:
         return parts[0] if len(parts) == 1 else Several(tuple(parts))
 
     def parted(self, total: Total) -> list[Array]:
-        """Return the sums of each query."""
         found: dict[int, Array] = {}
         first = 0
         for members, statistic in self._parts:
@@ -118,7 +117,6 @@ class _Evaluated:
 
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
-        """The number of functions."""
         return int(np.prod(self.query.shape))
 
     @property
@@ -127,7 +125,6 @@ class _Evaluated:
         return min(lattice.MOST_ROWS, max(1, MOST_VALUES // max(self.K, 1)))
 
     def evaluate(self, X: Array) -> Array:
-        """Return the values."""
         return self.query.evaluate(X)
 
 

@@ -68,7 +68,6 @@ class Agenda:
 
 
 def round_of(functions: Functions, charge: Charge) -> Round:
-    """Return a round with one measurement of functions."""
     return Round((Measurement(functions),), charge)
 
 
@@ -188,7 +187,6 @@ class Regime:
 
     @property
     def gaussian(self) -> bool:
-        """Whether the noise is Gaussian."""
         return self.law == "gaussian"
 
     @property

@@ -217,7 +217,6 @@ def _among(features: Features, domain: Domain, alone: Round) -> Round:
 
 def _round(n: int, functions: Functions, budget: Budget, marginals: list[FunctionBlock], weights: Array,
            fraction: float) -> Round:
-    """Return the round of all marginals, given their weights."""
     slack, regime = rounding(n, max(NUMBER_DEGREES) + 1), Regime.of(budget)
     if regime.gaussian:
         diameter = math.sqrt(l2_diameter(functions.domain, marginals, weights))

@@ -168,7 +168,6 @@ class TableDesign:
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
-        """The partitions of the look."""
         own = {each.query.column: each.query.partition for one in self.first for each in one.asked}
         return tuple(own[j] for j in range(len(own)))
 
@@ -194,7 +193,6 @@ class TableDesign:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """The charges of all rounds."""
         later = (charge for charge in (self.closer, self.dependence, self.selected) if charge is not None)
         return (*(one.charge for one in self.first), *later)
 

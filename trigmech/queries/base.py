@@ -236,7 +236,6 @@ class Cells(Query):
 
 
 def length_of_ones(norm: str, size: int) -> float:
-    """Return the length of a vector of ones in a norm."""
     return {"L1": float(size), "L2": math.sqrt(size), "Linf": 1.0}[norm]
 
 

@@ -65,7 +65,6 @@ class Directions(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """All columns."""
         return tuple(range(len(self.partitions)))
 
     @cached_property

@@ -60,7 +60,6 @@ class Distance(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The columns of any table."""
         return tuple(sorted({column for table in self.tables for column in table.columns}))
 
     def evaluate(self, points: Array) -> Array:
@@ -114,12 +113,10 @@ class Moment(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The two columns."""
         return self.table.columns
 
     @property
     def products(self) -> Array:
-        """The product of each cell."""
         return np.outer(self.first, self.second).ravel()
 
     def evaluate(self, points: Array) -> Array:

@@ -56,7 +56,6 @@ class Marginal(Cells):
 
     @property
     def ways(self) -> int:  # type: ignore[override]
-        """The number of columns."""
         return len(self.columns)
 
     @property
@@ -193,7 +192,6 @@ class Products(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The columns of any pair."""
         return tuple(np.unique(self.pairs).tolist())
 
     @cached_property

@@ -51,7 +51,6 @@ class Look(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The column."""
         return (self.column,)
 
     @property
@@ -349,7 +348,6 @@ class Detail(Cells):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The column."""
         return (self.column,)
 
     @cached_property

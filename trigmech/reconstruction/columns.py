@@ -61,7 +61,6 @@ class Opened:
     finished: Callable[[SmoothDensity | None], ReleasedColumn]
 
     def under(self, prior: Prior | None) -> ReleasedColumn:
-        """Return the column under the prior of its density."""
         return self.finished(None if self.density is None else self.density.under(prior))
 
 

@@ -244,7 +244,6 @@ class Cells:
         return [self.sums(j, cells) for j, cells in zip(query.columns, query.maps, strict=True)]
 
     def sums(self, column: int, cells: NDArray[np.int64]) -> Array:
-        """Return the frequencies of a column's cells."""
         key = column, id(cells)
         if key not in self._known:
             self._known[key] = np.bincount(cells, weights=self._columns[column].mass).astype(np.float64)
