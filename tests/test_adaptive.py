@@ -26,6 +26,7 @@ from trigmech.queries.functions import Functions
 from trigmech.queries.one_way import Histogram
 from trigmech.report import page
 from trigmech.report.account import account_of
+from trigmech.report.lead import forecast_of
 
 SCHEMA = tm.Schema([
     tm.Column("x", 0, 1), tm.Column("y", 0, 1), tm.Column("age", 0, 60, "integer"),
@@ -461,3 +462,5 @@ def test_a_release_of_any_queries_has_rows_a_file_an_account_and_error_bars(mech
     assert bars["age"].error.bound > 60 / 6
     assert (bars["x"].error.bound < 0.05) == mechanism.look
     assert abs(bars["x"].values - rows["x"].mean()) < 3 * bars["x"].error.bound
+    lights = {each.about: each.light for each in forecast_of(again).columns}
+    assert lights["age",] == "poor" and (lights["x",] == "good") == mechanism.look
