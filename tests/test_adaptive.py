@@ -463,4 +463,5 @@ def test_a_release_of_any_queries_has_rows_a_file_an_account_and_error_bars(mech
     assert (bars["x"].error.bound < 0.05) == mechanism.look
     assert abs(bars["x"].values - rows["x"].mean()) < 3 * bars["x"].error.bound
     lights = {each.about: each.light for each in forecast_of(again).columns}
-    assert lights["age",] == "poor" and (lights["x",] == "good") == mechanism.look
+    assert lights["age",] == "poor"
+    assert (lights["x",] == "good") == mechanism.look

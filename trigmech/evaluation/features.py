@@ -44,7 +44,6 @@ class Causes:
       fills, dependence within cells, noise of both columns, chance.
     correlations (c, 4): Of the correlation of two numbers: noise, the correlation itself, the spread of both columns,
       chance. ``places`` are the pairs of columns that have one.
-    numeric (d,): Whether a column's score is that of numbers.
     strengths (pairs,): How strongly both columns depend on each other, as released; ``above``: whether this is more
       than noise explains.
     groups (2 t,): Of each table, both ways: the noise in the mean of one column over the rows of a group of the other,
@@ -74,12 +73,6 @@ class Causes:
 
 def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compared: int) -> Causes:
     """Return the sizes of the causes of errors of a release.
-
-    release: Of columns and tables.
-    coding: Made of synthetic rows.
-    rows: Synthetic rows.
-    points (m, D): The same rows as points of the cube.
-    compared: How many rows will be compared with as many true ones.
 
     Privacy: post-processing. Random numbers have a fixed seed. Cost: pairs times rows, and a shrinkage of each table.
     """

@@ -34,7 +34,6 @@ LEAST_SHARE, MOST_SHARE = 0.02, 0.9
 class Unresolved:
     """Measured intervals of one column of which a part of the rows may share one value.
 
-    column: The column's position in the schema.
     partition: Its measured intervals.
     shares (c,): The part of each interval's rows that may share one value; 0 if no row does.
     """

@@ -22,7 +22,6 @@ from trigmech.queries.base import Query
 def exact_sums(rows: PrivateRows, queries: Sequence[Query]) -> list[Array]:
     """Return the exact sums of each query over the persons, in its shape; private.
 
-    rows, private
     queries: Histograms and contingency tables are counted. Products of scores are summed as whole numbers. All other
       queries are evaluated, and their values are rounded to the lattice of functions. A query that is computed from
       parts has the sums of its parts.

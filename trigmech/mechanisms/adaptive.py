@@ -287,7 +287,7 @@ class AdaptiveMechanism(Mechanism):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
             if isinstance(kind, Select):
                 so_far.predicted(each.query)
-            elif each.query.tried:
+            elif each.query.summed in ("values", "means"):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)

@@ -58,8 +58,6 @@ class PublicFacts:
 class History:
     """The released numbers of the earlier rounds of a run. Public.
 
-    run: The run's identifier.
-    seed: The seed of public random numbers.
     round: The number of answered questions; 0 at the beginning of a run with shares.
     draws: The charge and the released numbers of each draw, in order.
     """
@@ -172,10 +170,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The measurements that are released at once.
-
-    rounds: Each is one draw of noise.
-    """
+    """The measurements that are released at once."""
 
     rounds: tuple[Round, ...]
 

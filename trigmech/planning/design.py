@@ -56,7 +56,6 @@ class Agenda:
     """The facts about a release that are known before it is made. Public.
 
     measurements: The planned measurements with their noise, as far as their queries are known.
-    words: All planned measurements in words.
     note: The assumption under which later rounds measure this.
     predicted: The predicted root mean square errors of queries.
     """

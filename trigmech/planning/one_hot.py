@@ -70,8 +70,6 @@ class FunctionBlock:
     """Functions with a common weight: indicators of a group, entries of a table of two groups, or products.
 
     groups: One or two groups of the domain, by position.
-    size: The number of functions.
-    fraction: The fraction of the budget.
     number, degree: The coordinate of the number and the degree of its polynomial, for products with one group's
       indicators.
     """

@@ -275,8 +275,6 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
 
     By default :func:`trigmech.planning.shares.planned_shares` gives the fractions of the budget. For ``crossed`` and
     ``triples`` see :class:`TableDesign`.
-
-    Privacy: public numbers only; the proofs are in the module's docstring.
     """
     columns = columns_of(domain)
     d, regime = len(columns), Regime.of(budget)

@@ -46,8 +46,6 @@ class Query(ABC):
     # How its sums over rows are made: as counts of "positions" of a column or of "cells" of a table, as "products" of
     # scores, from the "values" of `evaluate`, or by `means` with a weight of 1 for each row, where these are exact.
     summed: ClassVar[str] = "values"
-    # Whether a mechanism tries `evaluate` at some points first. The package's tests try its own kinds.
-    tried: ClassVar[bool] = True
     # The number of columns of a contingency table; 0 for other queries.
     ways: int = 0
     # Whether the function is the constant alone, whose mean is known.

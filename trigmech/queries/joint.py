@@ -35,7 +35,6 @@ class Marginal(Cells):
     """The contingency table of some columns, by cells of their positions.
 
     columns: By position in the schema, ascending.
-    partitions: The partition of each of these columns.
     maps (size,) of int: The cell of each position, numbered from 0 without gaps.
     """
 
@@ -43,7 +42,6 @@ class Marginal(Cells):
     order: ClassVar[int] = 2  # type: ignore[misc]
     shown_as: ClassVar[str] = "tables"
     summed: ClassVar[str] = "cells"
-    tried: ClassVar[bool] = False
     columns: tuple[int, ...]
     partitions: tuple[Partition, ...]
     maps: tuple[Integers, ...]
@@ -137,7 +135,6 @@ class Marginal(Cells):
 class Products(Query):
     """Means of products of a score of one column and a score of another, for some pairs of columns.
 
-    partitions: The partitions of all columns of the schema.
     scores (size, q_j) of int: The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
     pairs (p, 2) of int: Columns. All products of a score of each are measured.
     contrasted: Whether the scores are contrasts of cells; else cosines of ranks.
@@ -148,7 +145,6 @@ class Products(Query):
     order: ClassVar[int] = 3  # type: ignore[misc]
     shown_as: ClassVar[str] = "products"
     summed: ClassVar[str] = "products"
-    tried: ClassVar[bool] = False
     partitions: tuple[Partition, ...]
     scores: tuple[Integers, ...]
     pairs: Integers

@@ -31,16 +31,11 @@ ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 
 @dataclass(frozen=True, eq=False)
 class Look(Query):
-    """A measurement of the whole distribution of one column.
-
-    column: The column's position in the schema.
-    partition: The partition of that column.
-    """
+    """A measurement of the whole distribution of one column."""
 
     order: ClassVar[int] = 0  # type: ignore[misc]
     kind: ClassVar[str] = "column"
     shown_as: ClassVar[str] = "column"
-    tried: ClassVar[bool] = False
     # What has the noise: "frequencies", prefix "sums" of the intervals', another linear "map", which `decode` inverts;
     # or the means of "signs" of positions, which do not tell all frequencies.
     encoding: ClassVar[str] = "map"
@@ -324,8 +319,6 @@ class Contrasts(Encoded):
 class Detail(Cells):
     """The frequencies of the finer intervals within one interval of a column.
 
-    partition: The partition of the first measurement of that column.
-    interval: The interval of that partition.
     edges (f + 1,): The edges of the finer intervals, from one end of the interval to the other.
 
     The finer intervals of one column are disjoint, for any number of intervals of its partition. So a replaced row
@@ -336,7 +329,6 @@ class Detail(Cells):
     kind: ClassVar[str] = "column, closer"
     order: ClassVar[int] = 1  # type: ignore[misc]
     summed: ClassVar[str] = "positions"
-    tried: ClassVar[bool] = False
     column: int
     partition: Partition
     interval: int

@@ -47,16 +47,6 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
                       shrunk: bool = True) -> Reconstruction:
     """Return rows of equal weight that agree with the released numbers within their noise.
 
-    Parameters
-    ----------
-    release : Release
-        A release with any finite numbers.
-    count : int
-        The number of rows.
-    rng : numpy.random.Generator
-    shrunk : bool
-        False: use tables and products as they are, without shrinkage.
-
     Notes
     -----
     Privacy: post-processing. The start has columns with the released distributions, arranged by the released
@@ -252,12 +242,6 @@ class Cells:
 
 class Targets:
     """The targets of the fit: released numbers after shrinkage.
-
-    Parameters
-    ----------
-    release : Release
-    shrunk : bool
-        False: use tables and products without shrinkage.
 
     Attributes
     ----------

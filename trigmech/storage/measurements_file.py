@@ -89,9 +89,6 @@ def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
 def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of :func:`parts_of`, or raise an InputError; its arrays are taken from the dictionary.
 
-    value: The manifest's entry about it.
-    domain: The schema's domain.
-
     Cost: linear in the size of the arrays, for any content.
     """
     values, domain = entries_of(value, domain, {"kind": object, "n": (int, 2), "queries": list, "importance": float})
