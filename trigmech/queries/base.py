@@ -43,6 +43,8 @@ class Query(ABC):
     order: int = 4
     # How previews show its noise: that of a "column", of "functions", "tables" or "products"; "" for its kind's name.
     shown_as: ClassVar[str] = ""
+    # The columns whose rank correlations it tells, in words.
+    correlated: ClassVar[str] = "columns"
     # How its sums over rows are made: as counts of "positions" of a column or of "cells" of a table, as "products" of
     # scores, from the "values" of `evaluate`, or by `means` with a weight of 1 for each row, where these are exact.
     summed: ClassVar[str] = "values"
@@ -130,11 +132,6 @@ class Query(ABC):
     def correlation_noise(self) -> float:
         """The deviation of a rank correlation, for noise of deviation 1 in each mean; infinite if it tells none."""
         return np.inf
-
-    @property
-    def correlated(self) -> str:
-        """Of what it tells rank correlations."""
-        return "columns"
 
     @property
     def parts(self) -> tuple["Query", ...]:

@@ -145,6 +145,7 @@ class Products(Query):
     order: ClassVar[int] = 3  # type: ignore[misc]
     shown_as: ClassVar[str] = "products"
     summed: ClassVar[str] = "products"
+    correlated: ClassVar[str] = "columns of numbers"
     partitions: tuple[Partition, ...]
     scores: tuple[Integers, ...]
     pairs: Integers
@@ -159,10 +160,6 @@ class Products(Query):
     @property
     def kind(self) -> str:
         return f"product of {self.factors_named.split()[0]}"
-
-    @property
-    def correlated(self) -> str:
-        return "columns of numbers"
 
     @property
     def factors_named(self) -> str:
