@@ -12,14 +12,21 @@ import pytest
 from scipy import stats
 
 import trigmech as tm
+from trigmech.functions.partition import columns_of
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.adaptive import check_query_of_own
+from trigmech.mechanisms.base import Design, Measured
+from trigmech.planning.design import Regime, Round
 from trigmech.privacy import noise as noises
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, falls
-from trigmech.queries.base import Query
+from trigmech.queries.base import Measurement, Query, scaled, sensitivity_of
 from trigmech.queries.book import register
+from trigmech.queries.functions import Functions
+from trigmech.queries.one_way import Histogram
 from trigmech.report import page
+from trigmech.report.account import account_of
+from trigmech.report.lead import forecast_of
 
 SCHEMA = tm.Schema([
     tm.Column("x", 0, 1), tm.Column("y", 0, 1), tm.Column("age", 0, 60, "integer"),
@@ -389,3 +396,72 @@ def test_a_query_of_ones_own_is_tried_at_points_of_the_domain():
 def test_a_design_of_rounds_is_told_round_by_round(made):
     lines = str(tm.design(900, SCHEMA, made.ledger.budget, made.mechanism).measured).splitlines()
     assert lines == [f"round {k}: {charge.purpose}" for k, charge in enumerate(made.ledger.charges, 1)]
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Cumulative(Histogram):
+    """A way of one's own to measure a column: by the shares of rows up to each position."""
+
+    name: ClassVar[str] = "cumulative"
+    encoding: ClassVar[str] = "map"
+
+    def encode(self, means):
+        return np.cumsum(means)
+
+    def decode(self, vector):
+        return np.diff(vector, prepend=0.0)
+
+    @property
+    def decoding(self):
+        return np.eye(self.size) - np.eye(self.size, k=-1)
+
+    def deviations(self, deviation):
+        return deviation * np.where(np.arange(self.size) > 0, np.sqrt(2.0), 1.0)
+
+    def diameter(self, norm):
+        return {"L1": float(self.size), "L2": np.sqrt(self.size), "Linf": 1.0}[norm]
+
+
+@dataclass(frozen=True)
+class Once(tm.Mechanism):
+    """Measures queries of one's own in one round; it knows nothing of fits."""
+
+    functions: bool = False
+    look: bool = False
+
+    def plan(self, facts):
+        regime, asked = Regime.of(facts.budget), [Measurement(Distance(0, 1))]
+        if self.functions:
+            asked.append(Measurement(Functions.of(tm.ChebyshevBasis(np.eye(facts.domain.d, dtype=int)), facts.domain)))
+        if self.look:
+            asked.append(Measurement(Cumulative(0, columns_of(facts.domain)[0].cut(np.linspace(-1, 1, 9)))))
+        asked = scaled(asked, regime.norm, facts.n)
+        charge = regime.charge("at once", sensitivity_of(asked, regime.norm, facts.n, 1.0), "own")
+        return Design(self, facts, Measured((Round(asked, charge),)), (charge,))
+
+
+@pytest.mark.parametrize("mechanism", [Once(), Once(functions=True), Once(look=True)], ids=repr)
+@pytest.mark.usefixtures("few_resamples")
+def test_a_release_of_any_queries_has_rows_a_file_an_account_and_error_bars(mechanism, tmp_path):
+    rows = table()
+    made = tm.synthesize(rows, SCHEMA, tm.Budget(20.0, 1e-6), mechanism, np.random.default_rng(1))
+    assert len(repr(made.release)) < 80
+    made.save(tmp_path / "r.tm")
+    again = tm.load(tmp_path / "r.tm", mechanism=mechanism)
+    pd.testing.assert_frame_equal(*(each.sample(50, np.random.default_rng(0)) for each in (again, made)))
+    # The page names what the rows are not fitted to, with its noise and with the rows' distance from it.
+    account = account_of(again)
+    assert [row[1] for row in account.measured()["table"].rows if row[0] == "beside them: mean distance"] == ["1"]
+    own = next(row for row in account.errors().rows if row[1] == "mean distance")
+    distance = made.release.known[[each.query.kind for each in made.release.known].index("mean distance")]
+    away = abs(distance.query.means(again.distribution.points) - distance.means)[0] / distance.deviations[0]
+    assert (own[0], float(own[4])) == ("x, y", pytest.approx(away, rel=0.02))
+    # What was not measured may be anything, so error bars hold however far the truth is from even rows.
+    bars = {name: again.error_bars(lambda made, name=name: np.mean(made[name])) for name in ("x", "age")}
+    assert bars["age"].error.bound > 60 / 6
+    assert (bars["x"].error.bound < 0.05) == mechanism.look
+    assert abs(bars["x"].values - rows["x"].mean()) < 3 * bars["x"].error.bound
+    lights = {each.about: each.light for each in forecast_of(again).columns}
+    assert lights["age",] == "poor"
+    assert (lights["x",] == "good") == mechanism.look

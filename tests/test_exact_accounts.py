@@ -160,7 +160,7 @@ def test_noise_and_differences_of_columns_are_those_of_shares_below_a_value():
                        [0.0, 0.75, 0.0, 1.0, 0.0]])
     synthesis = SimpleNamespace(schema=schema, distribution=SimpleNamespace(points=points, weights=np.full(4, 0.25)))
     third = ReleasedColumn(Partition((), 4, np.linspace(-1.0, 1.0, 5)), np.full(4, 0.25), 0.03)
-    release = SimpleNamespace(columns=[None, None, third], look_at=lambda j: (first, names, None)[j])
+    release = SimpleNamespace(columns=[None, None, third], known=[], look_at=lambda j: (first, names, None)[j])
     account = tables.TableAccount(synthesis, release)
     greatest = first.query.greatest_noise, names.query.greatest_noise
     assert account.noise() == pytest.approx([0.01 * greatest[0], 0.02 * greatest[1], 0.06])
@@ -211,7 +211,7 @@ def test_rounds_are_told_with_the_numbers_of_each():
     twice, one, finer, three = marginal((0, 1)), marginal((1, 2)), marginal((0, 1)), marginal((0, 1, 2))
     release = SimpleNamespace(
         K=1_234, looks=[first, names], closer=[close], tables=[twice, one, finer], triples=[three], products=None,
-        directions=None, known=[0, 1], measurements=[0, 1, 2])
+        directions=None, known=[first, names], measurements=[0, 1, 2])
     account = tables.TableAccount(SimpleNamespace(), release)
     assert [(words, len(noise)) for words, noise in account._rounds()] == [
         ("first: frequencies of categories, special and missing values", 3),

@@ -107,7 +107,7 @@ def test_noise_of_tables_is_the_worst_of_all_and_the_largest_is_named():
 
 def test_noise_of_products_is_that_of_correlations_or_of_contrasts():
     numbers, names = (SimpleNamespace(deviation=0.02, query=query) for query in (
-        SimpleNamespace(tells_tables=False, correlation_noise=1.5),
+        SimpleNamespace(tells_tables=False, correlation_noise=1.5, correlated="columns"),
         SimpleNamespace(tells_tables=True, size=12, correlation_noise=math.inf)))
     assert told(expected._of_products([numbers, names], None, "last")) == [
         ("", "correlation of the ranks of two columns", pytest.approx(0.03), "", ""),
@@ -122,7 +122,8 @@ def test_noise_of_products_is_that_of_correlations_or_of_contrasts():
 def test_an_outlook_has_columns_apart_from_what_is_of_several():
     schema = tm.Schema([tm.Column("a", 0, 10), tm.Column("b", 0, 10)])
     partition = Partition((), 0, np.linspace(-1.0, 1.0, 5))
-    other = SimpleNamespace(query=SimpleNamespace(kind="my query", shape=(2, 3)), deviations=np.array([0.1, 0.4]))
+    other = SimpleNamespace(query=SimpleNamespace(kind="my query", shape=(2, 3), shown_as=""),
+                            deviations=np.array([0.1, 0.4]))
     agenda = SimpleNamespace(measurements=[Measurement(Histogram(0, partition), 1.0, None, 0.01),
                                            table((0, 1), (2, 3), 0.02), other],
                              note="n", words="words", predicted={"q": 1.0})

@@ -17,11 +17,6 @@ KEPT_FOR = 2
 def deprecated(name: str, *, since: str, removed_in: str, instead: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator for a function, or for the getter of a property, that warns at each call.
 
-    name: What users write, such as ``Release.scales``.
-    since, removed_in: Versions: the first that warns, and the first without the name, at least two minor versions
-      later.
-    instead: What to write from now on.
-
     Raises a ValueError if the name would be removed too early. This happens when the package is imported, so no release
     can have it.
 

@@ -24,6 +24,7 @@ from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
+from trigmech.reconstruction.common import positioned
 from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file
 from trigmech.storage.room import check_room
@@ -108,7 +109,7 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
     rows = private.rows(schema, found=schema is not incomplete)
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
                 "simulated" if account.simulated else "hardened")
-    released = mechanism.run(rows, replace(planned, schema=schema), session, public_rng)
+    released = positioned(mechanism.run(rows, replace(planned, schema=schema), session, public_rng))
     if released.columns:
         logger.info("released %d columns, %d intervals closer", len(released.columns), len(released.closer))
         logger.info("drawn: %d tables of two columns, %d of more", len(released.tables), len(released.triples))
@@ -146,7 +147,6 @@ def with_room(planned: Design) -> Design:
 
 
 def is_gaussian(charges: Sequence[Charge]) -> bool:
-    """Return whether all noise is Gaussian."""
     return all(charge.law == "gaussian" for charge in charges)
 
 

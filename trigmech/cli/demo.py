@@ -27,8 +27,6 @@ SHOWN_COLUMNS = 6
 class Demonstration:
     """The result of `run`: errors on W1 of the release and of the uniform distribution, predicted ones, and written
     files.
-
-    ``widths`` are the sigmas of the columns of the evaluations; ``predicted`` holds at 95 %, without the table.
     """
 
     synthesis: Synthesis

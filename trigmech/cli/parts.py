@@ -236,7 +236,6 @@ def _file_of(schema: Path | None, asked: tm.Design) -> dict[str, Any]:
 
 
 def _round(asked: tm.Design) -> int:
-    """Return the number of the round that a design asks for."""
     return 1 if asked.history is None else asked.history.round + 1
 
 

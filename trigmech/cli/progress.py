@@ -13,7 +13,6 @@ class RowsPerSecond(shown.ProgressColumn):
     """How fast a table is measured; empty in other steps."""
 
     def render(self, task: shown.Task) -> Text:
-        """Return the rate as text."""
         known = task.description == "measuring" and task.speed
         return Text(f"{task.speed:,.0f} rows/s" if known else "")
 

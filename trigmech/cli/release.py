@@ -89,7 +89,6 @@ class Asked:
 
     @property
     def budget(self) -> tm.Budget:
-        """The budget of the release."""
         return budget_of(self.epsilon, self.delta or 0.0)
 
     @property

@@ -24,7 +24,6 @@ class Persons:
     size = 0
 
     def add(self, chunk: Chunk, total: Total) -> None:
-        """Add a chunk's persons."""
         total.n += chunk.persons
 
     def check(self, total: Total) -> None:

@@ -44,7 +44,6 @@ class Causes:
       fills, dependence within cells, noise of both columns, chance.
     correlations (c, 4): Of the correlation of two numbers: noise, the correlation itself, the spread of both columns,
       chance. ``places`` are the pairs of columns that have one.
-    numeric (d,): Whether a column's score is that of numbers.
     strengths (pairs,): How strongly both columns depend on each other, as released; ``above``: whether this is more
       than noise explains.
     groups (2 t,): Of each table, both ways: the noise in the mean of one column over the rows of a group of the other,
@@ -74,12 +73,6 @@ class Causes:
 
 def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compared: int) -> Causes:
     """Return the sizes of the causes of errors of a release.
-
-    release: Of columns and tables.
-    coding: Made of synthetic rows.
-    rows: Synthetic rows.
-    points (m, D): The same rows as points of the cube.
-    compared: How many rows will be compared with as many true ones.
 
     Privacy: post-processing. Random numbers have a fixed seed. Cost: pairs times rows, and a shrinkage of each table.
     """
@@ -119,7 +112,7 @@ def _of_column(release: Release, j: int, prior: Prior | None, rng: np.random.Gen
     partition, k = column.partition, len(column.partition.indicators)
     closer = [each for each in release.closer if each.query.columns == (j,)]
     drawn = np.array([plausible_column(column, look, closer, rng, prior).mass for _ in range(DRAWS)])
-    if look is None:
+    if look is None and column.deviation < 1.0:
         drawn = np.maximum(column.mass + rng.normal(0.0, min(column.deviation, 1.0), drawn.shape), 0.0)
         drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     if release.schema is None or release.schema.columns[j].categories is not None:

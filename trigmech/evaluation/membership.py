@@ -58,10 +58,8 @@ class Attack:
 def attacked(made: Array, members: Array, others: Array, rng: np.random.Generator) -> Attack:
     """Return how well distances to synthetic rows tell members of the table from other people; private.
 
-    made (m, D): Synthetic rows in the cube.
     members (n, D), private: Rows of the table. At least 20.
     others (k, D), private: Rows of other people of the same population, who are not in the table. At least 20.
-    rng: Draws rows, if there are more than 2,000 on a side or 20,000 synthetic ones.
 
     Privacy: NONE. Cost: at most 4,000 times 20,000 distances, some seconds.
     """

@@ -20,8 +20,7 @@ from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail, Look, PrefixSums
-from trigmech.queries.signs import Signs
+from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import distribution_of_signs, priors_of
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.densities import Prior
@@ -112,7 +111,9 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
     prior: That of its density if signs were measured.
     """
     if look is None:
-        return column
+        # It is known from tables, or not at all: then nearly all rows may be at one of its positions.
+        size = len(column.mass)
+        return column if column.deviation < 1.0 else replace(column, mass=rng.dirichlet(np.full(size, 1.0 / size)))
     partition, held, rest, below = _redrawn(look, rng, prior)
     if partition.value is None:
         return replace(column, mass=held)
@@ -141,7 +142,7 @@ def _redrawn(look: Measurement[Look], rng: np.random.Generator,
     """
     query, known = look.query, np.clip(look.known, -LARGEST, LARGEST)
     partition, k = query.partition, len(query.partition.indicators)
-    if isinstance(query, Signs):
+    if not query.tells_frequencies:
         special = known[:k] + rng.normal(0.0, min(look.deviation, LARGEST), k)
         made = distribution_of_signs(query, np.concatenate([special, known[k:]]), look.deviation, rng, prior)
         return made.partition, made.mass[:k], float(made.mass[k:].sum()), np.cumsum(made.mass[k:])
@@ -149,7 +150,7 @@ def _redrawn(look: Measurement[Look], rng: np.random.Generator,
     mass = nearest_probabilities(again.means)
     if partition.value is None:
         return partition, mass, 0.0, np.empty(0)
-    if isinstance(query, PrefixSums):
+    if query.encoding == "sums":
         # Each prefix sum is known as well as the noise allows, the single frequencies are not.
         held = np.clip(again.means[:k], 0.0, 1.0)
         held /= max(1.0, float(held.sum()))

@@ -36,10 +36,6 @@ FACTOR, FACTOR_OF_WORKLOADS = 1.15, 1.05
 class Resamples:
     """Plausible tables and the fits of their own releases, made at the first call and kept.
 
-    release: With its schema.
-    points (m, D): The fit's.
-    design: The design of the release, with its schema.
-
     Privacy: post-processing of public numbers. Cost: 12 fits of some thousand rows, on all threads.
     """
 

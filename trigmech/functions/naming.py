@@ -10,13 +10,11 @@ from trigmech.functions.partition import Partition
 
 
 def column_name(partition: Partition, coordinates: Sequence[str]) -> str:
-    """Return the name of a column."""
     value = partition.value
     return coordinates[partition.indicators[0]].split("=")[0] if value is None else coordinates[value]
 
 
 def position_names(partition: Partition, coordinates: Sequence[str]) -> list[str]:
-    """Return a name for each position of a column."""
     names = [coordinates[c] for c in partition.indicators]
     return names if partition.value is None else names + interval_names(coordinates[partition.value], partition.edges)
 

@@ -46,12 +46,10 @@ class Partition:
 
     @property
     def size(self) -> int:
-        """The number of positions."""
         return len(self.indicators) + self.intervals
 
     @property
     def intervals(self) -> int:
-        """The number of intervals."""
         return max(len(self.edges) - 1, 0)
 
     def codes(self, points: Array) -> Codes:
@@ -97,7 +95,6 @@ class Partition:
             out[free, self.value] = np.minimum(low + fraction[free] * (high - low), np.nextafter(high, low))
 
     def cut(self, edges: Array) -> "Partition":
-        """Return the partition with other edges."""
         return replace(self, edges=edges)
 
     def finer(self, interval: int, count: int) -> Array:

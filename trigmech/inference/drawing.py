@@ -28,7 +28,6 @@ from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
-from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.rows import RowObjective, independent_rows
@@ -76,7 +75,7 @@ def imputed(release: Release, points: Array, design: Design, rehearsed: Array, c
         if progress is not None:
             progress("imputations", len(made), count)
     measured = tuple(tuple(schema.names[j] for j in each.query.columns) for each in release.measurements
-                     if isinstance(each.query, Marginal))
+                     if each.query.ways)
     return Imputations(schema, release.n, np.array(made), posterior.white, population, measured,
                        rehearsed[:BIASED], paired)
 

@@ -74,7 +74,6 @@ class Posterior:
 
     @property
     def m(self) -> int:
-        """Rows."""
         return len(self.points)
 
     @cached_property

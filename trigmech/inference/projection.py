@@ -11,18 +11,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix, kron
+from scipy.sparse import block_diag, csr_matrix
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions.contrasts import decoding
+from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Query
-from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram
 
-# Powers of a number and of its normal scores: of single columns, of tables, of details.
-ALONE, JOINT, WITHIN = (4, 12), (2, 4), (3, 0)
+# Powers of a number and of its normal scores: of single columns, and of tables. Powers of the place within a detail.
+ALONE, JOINT, WITHIN = (4, 12), (2, 4), 3
 # Categories, and special values of a number, with an indicator.
 CATEGORIES = 16
 # A function that the others before it tell up to this part is left out; no share of a column is taken as smaller.
@@ -43,55 +42,48 @@ class Projection(NamedTuple):
 
 def projections(release: Release) -> Iterator[Projection]:
     """Yield what is taken of each known measurement of a release: of its means, with these deviations of noise."""
-    known: dict[tuple[int, int], Array] = {}
-
-    def of(j: int, cells: Integers) -> Array:
-        if (j, id(cells)) not in known:
-            known[j, id(cells)] = smooth(release.columns[j], cells, JOINT)
-        return known[j, id(cells)]
-
+    smooth = _Smooth(release.columns)
     for each in release.known:
-        query = each.query
-        sums = None
-        if isinstance(query, Marginal):
-            sums = csr_matrix(np.ones((1, 1)))
-            for j, cells in zip(query.columns, query.maps, strict=True):
-                sums = kron(sums, of(j, cells).T, format="csr")
-        elif isinstance(query, Detail):
-            x = np.linspace(-1.0, 1.0, query.size)
-            sums = csr_matrix(_orthonormal([x**k for k in range(WITHIN[0] + 1)]).T)
-        elif isinstance(query, Histogram):
-            sums = _of_one(release.columns[query.columns[0]], query)
-        elif isinstance(query, Products) and query.tells_tables:
-            sums = _of_contrasts(query, [of(j, cells) for j, cells in enumerate(query.maps)])
+        query, sums = each.query, each.query.smoothed(smooth)
         values = each.known.ravel() if sums is None else sums @ np.clip(each.means.ravel(), -LARGEST, LARGEST)
         yield Projection(query, sums, np.clip(values, -LARGEST, LARGEST), each.deviation)
 
 
-def _of_one(column: ReleasedColumn, query: Histogram) -> csr_matrix:
-    """Return sums (K, positions) of the frequencies of the positions at which a column was looked at."""
-    own, held, k = query.partition, column.partition, len(column.partition.indicators)
-    below = np.concatenate([[0.0], np.cumsum(column.mass[k:])])
-    mass = column.mass if own.value is None else np.concatenate(
-        [column.mass[:k], np.diff(np.interp(own.edges, held.edges, below))])
-    functions = smooth(ReleasedColumn(own, mass, column.deviation), np.arange(own.size), ALONE)
-    # The noise of the sums f'Dv of decoded vectors v has the covariance of f'D.
-    seen = functions.T if query.decoding is None else functions.T @ query.decoding
-    left, size, _ = np.linalg.svd(seen, full_matrices=False)
-    kept = size > TOLD * max(float(size.max(initial=0.0)), TINY)
-    return csr_matrix((left[:, kept] / size[kept]).T @ functions.T)
+class _Smooth:
+    """The smooth functions of a release's columns, for queries."""
 
+    def __init__(self, columns: Sequence[ReleasedColumn]) -> None:
+        self._columns, self._known = columns, dict[tuple[int, int], Array]()
 
-def _of_contrasts(query: Products, smoothed: Sequence[Array]) -> csr_matrix:
-    """Return sums (K, q) of products of contrasts: smooth functions of the tables that they give."""
-    from scipy.sparse import block_diag
+    def of_cells(self, column: int, cells: Integers) -> Array:
+        if (column, id(cells)) not in self._known:
+            self._known[column, id(cells)] = smooth(self._columns[column], cells, JOINT)
+        return self._known[column, id(cells)]
 
-    parts = []
-    for functions in smoothed:
-        seen = functions.T @ decoding(len(functions))
-        _left, size, right = np.linalg.svd(seen, full_matrices=False)
-        parts.append(right[size > TOLD * max(float(size.max(initial=0.0)), TINY)])
-    return csr_matrix(block_diag([np.kron(parts[j], parts[h]) for j, h in query.pairs.tolist()]))
+    def within(self, count: int) -> Array:
+        x = np.linspace(-1.0, 1.0, count)
+        return _orthonormal([x**k for k in range(WITHIN + 1)])
+
+    def of_frequencies(self, query: Query, column: int, partition: Partition) -> csr_matrix:
+        whole = self._columns[column]
+        held, k = whole.partition, len(whole.partition.indicators)
+        below = np.concatenate([[0.0], np.cumsum(whole.mass[k:])])
+        mass = whole.mass if partition.value is None else np.concatenate(
+            [whole.mass[:k], np.diff(np.interp(partition.edges, held.edges, below))])
+        functions = smooth(ReleasedColumn(partition, mass, whole.deviation), np.arange(partition.size), ALONE)
+        # The noise of the sums f'Dv of decoded vectors v has the covariance of f'D.
+        seen = functions.T if query.decoding is None else functions.T @ query.decoding
+        left, size, _ = np.linalg.svd(seen, full_matrices=False)
+        kept = size > TOLD * max(float(size.max(initial=0.0)), TINY)
+        return csr_matrix((left[:, kept] / size[kept]).T @ functions.T)
+
+    def of_contrasts(self, pairs: Integers, maps: Sequence[Integers]) -> csr_matrix:
+        parts = []
+        for j, cells in enumerate(maps):
+            functions = self.of_cells(j, cells)
+            _left, size, right = np.linalg.svd(functions.T @ decoding(len(functions)), full_matrices=False)
+            parts.append(right[size > TOLD * max(float(size.max(initial=0.0)), TINY)])
+        return csr_matrix(block_diag([np.kron(parts[j], parts[h]) for j, h in pairs.tolist()]))
 
 
 def smooth(column: ReleasedColumn, cells: Integers, powers: tuple[int, int]) -> Array:

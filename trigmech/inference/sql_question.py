@@ -135,7 +135,6 @@ def _check_source(node: Tree) -> None:
 
 
 def _expressions(part: Any) -> Iterator[Tree]:
-    """Yield every expression of a tree."""
     if isinstance(part, dict):
         if "class" in part:
             yield part

@@ -12,7 +12,6 @@ import numpy as np
 from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
 from trigmech.measurement.released import Release
-from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction.constrained import keeps
 from trigmech.schema.schema import Schema
 
@@ -51,7 +50,7 @@ def with_tails(schema: Schema, release: Release, points: Array, smooth: float, r
 def _missing(release: Release, j: int, points: Array, smooth: float) -> float:
     """Return which part of the rows is to have even numbers."""
     look = release.look_at(j)
-    if look is None or not isinstance(look.query, Histogram) or look.query.partition.value is None:
+    if look is None or not look.query.tells_frequencies or look.query.partition.value is None:
         return 0.0
     query = look.query
     place = np.concatenate([np.zeros(len(query.partition.indicators)), query.partition.centres])

@@ -17,7 +17,6 @@ from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.one_way import Detail, Look
-from trigmech.queries.signs import Signs
 from trigmech.reconstruction.constrained import ConstrainedRows, keeps
 from trigmech.schema.encoding import rounded_within
 from trigmech.schema.schema import Schema
@@ -35,7 +34,6 @@ LEAST_SHARE, MOST_SHARE = 0.02, 0.9
 class Unresolved:
     """Measured intervals of one column of which a part of the rows may share one value.
 
-    column: The column's position in the schema.
     partition: Its measured intervals.
     shares (c,): The part of each interval's rows that may share one value; 0 if no row does.
     """
@@ -133,12 +131,7 @@ def unresolved(release: Release, constrained: ConstrainedRows) -> list[Unresolve
 
 def _measured(query: Look, details: Sequence[Detail]) -> Partition:
     """Return the partition into the finest measured intervals: the details', or those where no sign changes."""
-    partition = query.partition
-    if isinstance(query, Signs):
-        values = query.values[len(partition.indicators) :]
-        changes = (np.diff(values, axis=0) != 0).any(axis=1)
-        partition = partition.cut(partition.edges[np.concatenate([[True], changes, [True]])])
-    return partition.cut(np.unique(np.concatenate([partition.edges, *(each.edges for each in details)])))
+    return query.partition.cut(np.unique(np.concatenate([query.resolved, *(each.edges for each in details)])))
 
 
 def excess(column: ReleasedColumn, partition: Partition) -> Array:

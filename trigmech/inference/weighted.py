@@ -42,6 +42,9 @@ class WeightedTable:
     posterior: Posterior
     rehearsed: Array
 
+    def __repr__(self) -> str:
+        return f"WeightedTable({len(self.posterior.points):,} rows of {self.schema.d} columns)"
+
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The values of each column (m,), by name, in its own units, with derived columns."""

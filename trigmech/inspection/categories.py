@@ -73,7 +73,6 @@ class CategoryLook(ColumnLook):
         return np.where(absent, ABSENT, UNKNOWN)
 
     def findings(self) -> list[Finding]:
-        """Return the findings."""
         name, count = self._column.name, len(self._unknown)
         found = [each for kind, places in self._bad.items() for each in finding(name, kind, places)]
         for kind, places in self._places.items():

@@ -114,7 +114,6 @@ class PersonLook:
         return len(self._few)
 
     def findings(self) -> list[Finding]:
-        """Return the findings."""
         return [*finding(self._name, "type", self._type), *finding(self._name, "nobody", self._nobody)]
 
 

@@ -95,7 +95,6 @@ class NumberLook(ColumnLook):
                 self._places["decimals"].add(finite & ~has_digits(values, self._column.decimals), lines)
 
     def findings(self) -> list[Finding]:
-        """Return the findings."""
         name = self._column.name
         found = [each for kind, places in {**self._bad, **self._places}.items() for each in finding(name, kind, places)]
         bad = sum(places.count for places in self._bad.values())

@@ -89,5 +89,4 @@ def finding(column: str | None, kind: str, places: MarkedRows, more: str = "") -
 
 
 def hint(column: str | None, kind: str, count: int, lines: Sequence[int], sentence: str, remedy: str) -> Finding:
-    """Return a hint."""
     return Finding(column, "hint", kind, count, tuple(lines), sentence, remedy)

@@ -175,7 +175,6 @@ class Compact:
         return out
 
     def sorted(self, order: Integers) -> "Compact":
-        """Return the rows in an order."""
         return Compact(self.layout, [array[order] for array in self.arrays])
 
 

@@ -73,7 +73,6 @@ class Histograms:
         _check_groups(total, [partition.size for partition in self.partitions])
 
     def parted(self, total: Total) -> list[Array]:
-        """Return the histogram of each partition."""
         return np.split(total.over(SHARE_BITS), np.cumsum([partition.size for partition in self.partitions])[:-1])
 
 

@@ -17,16 +17,11 @@ from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import MOST_VALUES, Chunk, Statistic, Total
 from trigmech.queries.base import Query
-from trigmech.queries.directions import Directions
-from trigmech.queries.functions import Functions
-from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram
 
 
 def exact_sums(rows: PrivateRows, queries: Sequence[Query]) -> list[Array]:
     """Return the exact sums of each query over the persons, in its shape; private.
 
-    rows, private
     queries: Histograms and contingency tables are counted. Products of scores are summed as whole numbers. All other
       queries are evaluated, and their values are rounded to the lattice of functions. A query that is computed from
       parts has the sums of its parts.
@@ -47,26 +42,12 @@ class QueryStatistic:
 
     @cached_property
     def _parts(self) -> list[tuple[list[int], Statistic]]:
-        alone, joint, others = list[int](), list[int](), dict[int, list[int]]()
+        # Positions come first, then cells and products. A set of functions is evaluated once for all queries about it.
+        groups: dict[Any, list[int]] = {"positions": [], "joint": []}
         for i, query in enumerate(self.queries):
-            if isinstance(query, Histogram | Detail):
-                alone.append(i)
-            elif isinstance(query, Marginal | Products):
-                joint.append(i)
-            else:
-                # The values of a set of functions are computed once for all queries about it.
-                others.setdefault(id(query.features if isinstance(query, Functions) else query), []).append(i)
-        found: list[tuple[list[int], Statistic]] = []
-        if alone:
-            found.append((alone, Histograms(tuple(_looked_at(self.queries[i]) for i in alone))))
-        if joint:
-            found.append((joint, _joint([self.queries[i] for i in joint])))
-        for members in others.values():
-            query = self.queries[members[0]]
-            found.append((members, DirectionSums(cast(FunctionSet, _Directed(query))) if isinstance(query, Directions)
-                          else FunctionSums(query.features if isinstance(query, Functions) else
-                                            cast(FunctionSet, _Evaluated(query)))))
-        return found
+            kind = {"positions": "positions", "cells": "joint", "products": "joint"}.get(query.summed)
+            groups.setdefault(kind or id(query.of_set[0] if query.of_set else query), []).append(i)
+        return [(members, _statistic([self.queries[i] for i in members])) for members in groups.values() if members]
 
     @cached_property
     def statistic(self) -> Statistic:
@@ -75,7 +56,6 @@ class QueryStatistic:
         return parts[0] if len(parts) == 1 else Several(tuple(parts))
 
     def parted(self, total: Total) -> list[Array]:
-        """Return the sums of each query."""
         found: dict[int, Array] = {}
         first = 0
         for members, statistic in self._parts:
@@ -83,21 +63,20 @@ class QueryStatistic:
             own.n, first = total.n, first + statistic.size
             if isinstance(statistic, Histograms):
                 for i, counts in zip(members, statistic.parted(own), strict=True):
-                    query = self.queries[i]
-                    found[i] = counts[query.inside] if isinstance(query, Detail) else counts
+                    found[i] = counts[cast(Any, self.queries[i]).counted[1]]
             elif isinstance(statistic, JointCounts):
                 tables, sums = statistic.parted(own)
                 # A statistic of both kinds holds the tables first, then all products.
-                sizes = [self.queries[i].size for i in members if isinstance(self.queries[i], Products)]
+                sizes = [self.queries[i].size for i in members if self.queries[i].summed == "products"]
                 parts = iter(np.split(sums, np.cumsum(sizes)[:-1]) if sizes else ())
                 counted = iter(tables)
                 for i in members:
-                    found[i] = next(parts if isinstance(self.queries[i], Products) else counted)
+                    found[i] = next(parts if self.queries[i].summed == "products" else counted)
             elif isinstance(statistic, FunctionSums):
                 sums = statistic.parted(own).basis_sum
                 for i in members:
                     query = self.queries[i]
-                    found[i] = sums[query.members] if isinstance(query, Functions) else sums.reshape(query.shape)
+                    found[i] = sums[query.of_set[1]] if query.of_set else sums.reshape(query.shape)
         return [found[i] for i in range(len(self.queries))]
 
 
@@ -137,7 +116,6 @@ class _Evaluated:
 
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
-        """The number of functions."""
         return int(np.prod(self.query.shape))
 
     @property
@@ -146,33 +124,36 @@ class _Evaluated:
         return min(lattice.MOST_ROWS, max(1, MOST_VALUES // max(self.K, 1)))
 
     def evaluate(self, X: Array) -> Array:
-        """Return the values."""
         return self.query.evaluate(X)
 
 
-class _Directed(_Evaluated):
-    """Directions, whose values are not held."""
+class _Whole(_Evaluated):
+    """A query whose values are not held."""
 
     rows_at_a_time = lattice.MOST_ROWS
 
 
 @dataclass(frozen=True, eq=False)
-class DirectionSums(FunctionSums):
-    """The sums of products of directions: the same sums as those of their values, by one product of matrices.
-
-    Entries are multiples of 2^-15 and at most 1. So products are on the lattice, and floats hold sums of 2^13 exactly.
-    """
+class MeanSums(FunctionSums):
+    """The sums of a query's values by its `means`, with a weight of 1 a row: values on the lattice, of exact sums."""
 
     def _sums(self, rows: Array) -> Integers:
         query = cast(Any, self.functions).query
         return lattice.integers(query.means(rows, np.ones(len(rows))))
 
 
-def _looked_at(query: Query) -> Partition:
-    return query.around if isinstance(query, Detail) else query.partition  # type: ignore[attr-defined]
+def _statistic(queries: Sequence[Query]) -> Statistic:
+    first, how = queries[0], queries[0].summed
+    if how == "positions":
+        return Histograms(tuple(cast(Any, query).counted[0] for query in queries))
+    if how in ("cells", "products"):
+        return _joint(queries)
+    if how == "means":
+        return MeanSums(cast(FunctionSet, _Whole(first)))
+    return FunctionSums(first.of_set[0] if first.of_set else cast(FunctionSet, _Evaluated(first)))
 
 
-def _joint(queries: Sequence[Query]) -> JointCounts:
+def _joint(queries: Sequence[Any]) -> JointCounts:
     """Return the tables and products as one statistic, which finds the positions of each partition once."""
     partitions: dict[int, Partition] = {}
 
@@ -181,8 +162,8 @@ def _joint(queries: Sequence[Query]) -> JointCounts:
         return list(partitions).index(id(partition))
 
     tables = tuple((tuple(place(partition) for partition in query.partitions), query.maps)
-                   for query in queries if isinstance(query, Marginal))
-    products = [query for query in queries if isinstance(query, Products)]
+                   for query in queries if query.summed == "cells")
+    products = [query for query in queries if query.summed == "products"]
     held = [[place(partition) for partition in query.partitions] for query in products]
     none = np.zeros((0, 0), dtype=np.int64)
     scores: list[list[NDArray[np.int64]]] = [[] for _ in partitions]

@@ -84,7 +84,6 @@ class CellCounts:
             raise InputError(f"the counts of {total.n} persons sum to more than {total.n}")
 
     def parted(self, total: Total) -> list[Array]:
-        """Return the counts of each column."""
         return np.split(total.over(BITS), np.cumsum([len(edge) - 1 for edge in self.edges])[:-1])
 
 

@@ -61,7 +61,6 @@ class Planned(Protocol):
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Each is one draw."""
         ...
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.queries.base import Measurement, Query
+from trigmech.queries.base import Measurement, Query, of_kind
 from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
@@ -83,6 +83,9 @@ class Release:
     mean: Array | None = None
     axes: Axes | None = None
 
+    def __repr__(self) -> str:
+        return f"Release({self.K:,} numbers about {self.n:,} rows)"
+
     @classmethod
     def of_moments(cls, n: int, features: FunctionSet, means: ArrayLike, deviations: ArrayLike,
                    domain: Domain | None = None, mean: Array | None = None, axes: Axes | None = None) -> "Release":
@@ -113,12 +116,12 @@ class Release:
         repeated: dict[int, list[Measurement[Query]]] = {}
         for each in self.measurements:
             repeated.setdefault(id(each.query), []).append(each)
-        several = any(len(held) > 1 or len(held[0].query.columns) > 2 for held in repeated.values()
-                      if isinstance(held[0].query, Marginal))
+        several = any(len(held) > 1 or held[0].query.ways > 2 for held in repeated.values()
+                      if held[0].query.ways)
         found = []
         for held in repeated.values():
             first, *others = held
-            if several and isinstance(first.query, Marginal) and len(first.query.columns) == 2:
+            if several and first.query.ways == 2:
                 first = first.combined(others[0] if others else None)
                 others = others[1:]
             for other in others:
@@ -128,7 +131,7 @@ class Release:
 
     def of(self, kind: type[Q]) -> tuple[Measurement[Q], ...]:
         """Return the measurements whose queries have this class."""
-        return tuple(cast(Measurement[Q], each) for each in self.known if isinstance(each.query, kind))
+        return of_kind(self.known, kind)
 
     @cached_property
     def looks(self) -> tuple[Measurement[Look], ...]:
@@ -148,12 +151,12 @@ class Release:
     @cached_property
     def tables(self) -> tuple[Measurement[Marginal], ...]:
         """The measurements of tables of two columns."""
-        return tuple(each for each in self.of(Marginal) if len(each.query.columns) == 2)
+        return tuple(each for each in self.of(Marginal) if each.query.ways == 2)
 
     @cached_property
     def triples(self) -> tuple[Measurement[Marginal], ...]:
         """The measurements of tables of more columns."""
-        return tuple(each for each in self.of(Marginal) if len(each.query.columns) > 2)
+        return tuple(each for each in self.of(Marginal) if each.query.ways > 2)
 
     @cached_property
     def products(self) -> Measurement[Products] | None:
@@ -187,12 +190,18 @@ class Release:
     @cached_property
     def features(self) -> FunctionSet:
         """The measured functions, in the order of their set. Raises an InputError unless all belong to a single set."""
-        held = self.moments
-        if not held or any(each.query.features is not held[0].query.features for each in held) or [
-                k for each in held for k in range(each.query.members.start, each.query.members.stop)
-                ] != list(range(held[0].query.features.K)) or len(held) < len(self.known):
+        if not self.of_one_set:
             raise InputError("the release must consist of the means of a single set of functions, and it does not")
-        return held[0].query.features
+        return self.moments[0].query.features
+
+    @property
+    def of_one_set(self) -> bool:
+        """Whether the release consists of the means of all functions of a single set."""
+        held = self.moments
+        return 0 < len(held) == len(self.known) and all(
+            each.query.features is held[0].query.features for each in held) and [
+                k for each in held for k in range(each.query.members.start, each.query.members.stop)
+                ] == list(range(held[0].query.features.K))
 
     @cached_property
     def index(self) -> FunctionIndex:
@@ -265,6 +274,6 @@ class Release:
 
 def _place(query: Query) -> tuple[int, int]:
     # Tables of more than two columns come last.
-    if query.order == Marginal.order and len(query.columns) > 2:
+    if query.ways > 2:
         return Query.order + 1, 0
     return query.order, query.columns[0] if query.order == Look.order else 0

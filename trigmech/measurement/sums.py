@@ -76,7 +76,6 @@ class Chunk:
 
     @property
     def persons(self) -> int:
-        """The number of persons."""
         return len(self.rows) if self.starts is None else len(self.starts)
 
     def __repr__(self) -> str:
@@ -138,7 +137,6 @@ class Statistic(Protocol):
 
     @property
     def size(self) -> int:
-        """The number of sums."""
         ...
 
     def add(self, chunk: Chunk, total: Total) -> None:

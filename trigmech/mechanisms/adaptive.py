@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -26,11 +26,9 @@ from trigmech.planning.tables import MOST_ENTRIES
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
 from trigmech.queries.functions import Functions
-from trigmech.queries.joint import Marginal, Products
-from trigmech.queries.one_way import Detail, Histogram, Look, PrefixSums
+from trigmech.queries.joint import Marginal
+from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.reconstruction.common import common_positions
-from trigmech.reconstruction.result import Reconstruction
-from trigmech.reconstruction.tables import reconstruct_table
 
 PROOF = "rounds-of-queries"
 # Intervals of a number, and cells of a column in a table, by default.
@@ -131,10 +129,10 @@ class SoFar:
 
     def predicted(self, query: Query) -> Array:
         """Return the means that a table has if its columns, as they were released, are independent."""
-        if not isinstance(query, Marginal):
+        if not query.ways:
             raise InputError(f"a Select round can choose tables of columns (marginal) only, not {query.kind}")
         own = [np.bincount(cells, weights=self.columns[j].mass)
-               for j, cells in zip(query.columns, query.maps, strict=True)]
+               for j, cells in zip(query.columns, cast(Marginal, query).maps, strict=True)]
         found = np.ones(())
         for each in own:
             found = np.multiply.outer(found, each)
@@ -277,11 +275,6 @@ class AdaptiveMechanism(Mechanism):
                 columns = common_positions(facts.domain, made)
         return Release(rows.n, facts.domain, tuple(made), columns).on(columns)
 
-    def reconstruct(self, release: Release, design: Design | None,
-                    rng: np.random.Generator) -> Reconstruction:
-        """Return rows that fit the released numbers."""
-        return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
-
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
         """Return the questions of a round, with weights by which its vector moves by at most 1/n."""
         found = self.ask(so_far)
@@ -294,7 +287,7 @@ class AdaptiveMechanism(Mechanism):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
             if isinstance(kind, Select):
                 so_far.predicted(each.query)
-            elif not isinstance(each.query, Look | Marginal | Products | Detail):
+            elif each.query.summed in ("values", "means"):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)

@@ -24,6 +24,7 @@ from trigmech.queries.base import Measurement, sensitivity_of
 from trigmech.queries.functions import Functions
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.reconstruction.result import Reconstruction
+from trigmech.reconstruction.tables import reconstruct_table
 from trigmech.schema.schema import Schema
 
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
@@ -57,8 +58,6 @@ class PublicFacts:
 class History:
     """The released numbers of the earlier rounds of a run. Public.
 
-    run: The run's identifier.
-    seed: The seed of public random numbers.
     round: The number of answered questions; 0 at the beginning of a run with shares.
     draws: The charge and the released numbers of each draw, in order.
     """
@@ -171,10 +170,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The measurements that are released at once.
-
-    rounds: Each is one draw of noise.
-    """
+    """The measurements that are released at once."""
 
     rounds: tuple[Round, ...]
 
@@ -312,7 +308,8 @@ class Mechanism(ABC):
             None for a release that was loaded from a file.
         rng : numpy.random.Generator
         """
-        return reconstruct(release, self.most_points(release.n, release.domain.d), rng)
+        made = reconstruct_table if release.columns else reconstruct
+        return made(release, self.most_points(release.n, release.domain.d), rng)
 
 
 def points_of(n: int, d: int, most: int = MOST_POINTS) -> int:

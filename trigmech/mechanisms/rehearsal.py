@@ -16,6 +16,7 @@ from trigmech.mechanisms.base import Design
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.noise import SimulatedNoise, drawn
 from trigmech.queries.base import Measurement
+from trigmech.reconstruction.common import positioned
 
 
 class _Rehearsal(Session):
@@ -39,8 +40,6 @@ def rehearsed(design: Design, points: Array, rng: np.random.Generator, *, turned
     """Return the points (m, D) that the release of a design would give for a public table.
 
     design: With its schema. The noise has the design's scales for any m.
-    points (m, D), public: The rows of the public table.
-    rng: Draws the noise, and the fit's random numbers.
     turned: Whether all noise has the opposite sign.
 
     Privacy: post-processing. It uses no private value, so nothing is charged. Cost: that of a release of m rows.
@@ -58,9 +57,8 @@ def rehearsed(design: Design, points: Array, rng: np.random.Generator, *, turned
 def rehearsed_release(design: Design, points: Array, rng: np.random.Generator, *, turned: bool = False) -> Release:
     """Return the release of a public table by a design. Its noise has the size for the design's n, also if m differs.
 
-    Parameters as for :func:`rehearsed`. The returned release counts m rows.
-
     Privacy: public numbers alone; nothing is charged. Cost: sums over m rows.
     """
     design = replace(design, facts=replace(design.facts, n=len(points)))
-    return design.mechanism.run(PrivateRows.of(points, design.facts.domain), design, _Rehearsal(rng, turned), rng)
+    return positioned(design.mechanism.run(
+        PrivateRows.of(points, design.facts.domain), design, _Rehearsal(rng, turned), rng))

@@ -24,8 +24,7 @@ from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import looked_closer, released_columns
-from trigmech.reconstruction.result import Reconstruction
-from trigmech.reconstruction.tables import reconstruct_table, strengths_of
+from trigmech.reconstruction.tables import strengths_of
 from trigmech.workload.tables import Marginals, Ranges
 
 # The importance of all tables of three columns relative to all of two; 0 if only tables of two are asked for.
@@ -136,11 +135,6 @@ class TableMechanism(Mechanism):
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
         """Release the columns, then tables and products by their released distributions."""
         return released(rows, design.measured, session)
-
-    def reconstruct(self, release: Release, design: Design | None,
-                    rng: np.random.Generator) -> Reconstruction:
-        """Return rows that agree with the released numbers."""
-        return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
 
 def released(rows: PrivateRows, design: TableDesign, session: Session) -> Release:

@@ -89,9 +89,7 @@ class _AskedRows(PrivateRows):
 class Recorder:
     """What a run has released so far, read from a history or a rounds file, and written to the latter.
 
-    history: The released numbers of the earlier rounds.
     rounds: The rounds file; None for a simulation, and for repeating only the questions.
-    noise: The noise of a simulation; each known draw moves it on.
     """
 
     def __init__(self, history: History | None, rounds: Rounds | None = None, noise: Noise | None = None) -> None:

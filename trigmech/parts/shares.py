@@ -349,7 +349,6 @@ def _known(design: Design) -> int:
 
 
 def _parties(numbers: Iterable[int]) -> frozenset[str]:
-    """Return the identities of parties."""
     return frozenset(f"party {number}" for number in numbers)
 
 

@@ -125,7 +125,6 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
             simulated: Noise | None = None) -> NoisyMoments | Design:
     """Release what answers the question that is next: all that is released, or the design that asks the next one.
 
-    table: With the answer.
     noise_of: Returns the noise of a run, of which it sees what is released.
     public_rng: Used if there is no file of rounds.
     ledger, rounds: As for :func:`release_parts`.

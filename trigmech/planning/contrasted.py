@@ -207,5 +207,4 @@ def has_few(column: Partition, most: int = LEAST_COUNTED) -> bool:
 
 
 def by_levels(column: Partition) -> Partition:
-    """Return the partition with one interval for each level."""
     return column if column.levels is None else column.cut(even_edges(column.levels, len(column.levels)))

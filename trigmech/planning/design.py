@@ -56,7 +56,6 @@ class Agenda:
     """The facts about a release that are known before it is made. Public.
 
     measurements: The planned measurements with their noise, as far as their queries are known.
-    words: All planned measurements in words.
     note: The assumption under which later rounds measure this.
     predicted: The predicted root mean square errors of queries.
     """
@@ -68,7 +67,6 @@ class Agenda:
 
 
 def round_of(functions: Functions, charge: Charge) -> Round:
-    """Return a round with one measurement of functions."""
     return Round((Measurement(functions),), charge)
 
 
@@ -188,7 +186,6 @@ class Regime:
 
     @property
     def gaussian(self) -> bool:
-        """Whether the noise is Gaussian."""
         return self.law == "gaussian"
 
     @property

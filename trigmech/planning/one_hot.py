@@ -70,8 +70,6 @@ class FunctionBlock:
     """Functions with a common weight: indicators of a group, entries of a table of two groups, or products.
 
     groups: One or two groups of the domain, by position.
-    size: The number of functions.
-    fraction: The fraction of the budget.
     number, degree: The coordinate of the number and the degree of its polynomial, for products with one group's
       indicators.
     """
@@ -217,7 +215,6 @@ def _among(features: Features, domain: Domain, alone: Round) -> Round:
 
 def _round(n: int, functions: Functions, budget: Budget, marginals: list[FunctionBlock], weights: Array,
            fraction: float) -> Round:
-    """Return the round of all marginals, given their weights."""
     slack, regime = rounding(n, max(NUMBER_DEGREES) + 1), Regime.of(budget)
     if regime.gaussian:
         diameter = math.sqrt(l2_diameter(functions.domain, marginals, weights))

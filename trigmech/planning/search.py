@@ -104,7 +104,6 @@ class _Choices:
     max_functions: int
 
     def first(self) -> Selection:
-        """Return the smallest selection."""
         first = Selection(self.model.d, self.degrees[0], self.pair_degrees[0], self.triples[0], self.whole[0])
         if first.sizes.sum() > self.max_functions:
             raise InputError(f"the design needs {first.sizes.sum()} functions for {self.model.d} columns, more than "

@@ -168,7 +168,6 @@ class TableDesign:
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
-        """The partitions of the look."""
         own = {each.query.column: each.query.partition for one in self.first for each in one.asked}
         return tuple(own[j] for j in range(len(own)))
 
@@ -194,7 +193,6 @@ class TableDesign:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """The charges of all rounds."""
         later = (charge for charge in (self.closer, self.dependence, self.selected) if charge is not None)
         return (*(one.charge for one in self.first), *later)
 
@@ -237,16 +235,18 @@ class TableDesign:
 
     def __str__(self) -> str:
         numbers = [partition for partition in self.partitions if partition.value is not None]
-        signs = [each.query for each in self.looks if isinstance(each.query, Signs)]
+        signs = [each.query for each in self.looks if not each.query.tells_frequencies]
         counted = [partition for partition in numbers if all(partition is not each.partition for each in signs)]
         lines = ["first: every column's frequencies" + (f", of {len(counted)} numbers by up to "
                  f"{max((partition.intervals for partition in counted), default=0)} intervals" if counted or not signs
                  else "")]
         for one in self.first:
             noise = [each.deviation for each in one.planned]
-            held = len(noise) - sum(isinstance(each.query, Signs) for each in one.asked)
+            held = len(noise) - sum(not each.query.tells_frequencies for each in one.asked)
             means = [f"of {held} columns by contrasts"] * bool(held or not signs)
-            means += [f"of {len(signs)} numbers by the signs of {signs[0].count} cosines"] if signs else []
+            if signs:
+                count = signs[0].size - len(signs[0].partition.indicators)
+                means.append(f"of {len(signs)} numbers by the signs of {count} cosines")
             lines.append(f"  noise in a frequency {min(noise):.2g} to {max(noise):.2g}" if one.charge.law != "linf" else
                          f"  {', '.join(means)}; noise in each {max(noise):.2g}")
         if self.closer is not None:
@@ -275,8 +275,6 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
 
     By default :func:`trigmech.planning.shares.planned_shares` gives the fractions of the budget. For ``crossed`` and
     ``triples`` see :class:`TableDesign`.
-
-    Privacy: public numbers only; the proofs are in the module's docstring.
     """
     columns = columns_of(domain)
     d, regime = len(columns), Regime.of(budget)

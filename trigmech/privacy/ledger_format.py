@@ -252,7 +252,6 @@ class State:
 
     @property
     def charges(self) -> tuple[Entry, ...]:
-        """The entries that are charges."""
         return tuple(entry for entry in self.entries if isinstance(entry, Entry))
 
     @property
@@ -310,7 +309,6 @@ def head_text(state: State) -> str:
 
 
 def total_text(state: State) -> str:
-    """Return the total as JSON."""
     return json.dumps(state.total if math.isfinite(state.total) else None)
 
 

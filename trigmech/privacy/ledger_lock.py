@@ -105,7 +105,6 @@ def now() -> str:
 
 @cache
 def version() -> str:
-    """Return the package's version."""
     # A search of the path, and it does not change while a process runs.
     try:
         return metadata.version("trigmech")

@@ -8,10 +8,10 @@ bars, the report and the fit use these methods only. They need not know the kind
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from scipy.sparse import csr_matrix
 from trigmech._arrays import Array, Integers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.functions.features import FunctionSet
 from trigmech.functions.partition import Partition
 
 # A computed sum of squares of weights and diameters that should be 1 is below this number.
@@ -40,6 +41,17 @@ class Query(ABC):
     columns: tuple[int, ...]
     # The place of the query when a release is shown: columns 0, details of intervals 1, tables 2, products 3, others 4.
     order: int = 4
+    # How previews show its noise: that of a "column", of "functions", "tables" or "products"; "" for its kind's name.
+    shown_as: ClassVar[str] = ""
+    # The columns whose rank correlations it tells, in words.
+    correlated: ClassVar[str] = "columns"
+    # How its sums over rows are made: as counts of "positions" of a column or of "cells" of a table, as "products" of
+    # scores, from the "values" of `evaluate`, or by `means` with a weight of 1 for each row, where these are exact.
+    summed: ClassVar[str] = "values"
+    # The number of columns of a contingency table; 0 for other queries.
+    ways: int = 0
+    # Whether the function is the constant alone, whose mean is known.
+    constant: bool = False
 
     @property
     @abstractmethod
@@ -127,6 +139,23 @@ class Query(ABC):
         return ()
 
     @property
+    def of_set(self) -> tuple[FunctionSet, slice] | None:
+        """The set of functions that is evaluated, once for all queries about it, and which of them these are."""
+        return None
+
+    @property
+    def held(self) -> tuple[tuple[int, Partition], ...]:
+        """Columns and their partitions, of whose positions the positions of the fit must be parts; () for most."""
+        return ()
+
+    def smoothed(self, smooth: "Smooth") -> csr_matrix | None:
+        """Return sums (K, number of means) of the means that are believed beside a fit; None for each mean alone.
+
+        Their noise is independent, with the deviation of the vector's.
+        """
+        return None
+
+    @property
     def disjoint(self) -> Hashable | None:
         """A key that is equal for queries whose functions are disjoint: at most one of their entries is 1 for a row.
 
@@ -171,6 +200,22 @@ class Query(ABC):
         return self
 
 
+class Smooth(Protocol):
+    """Orthonormal smooth functions of positions; see :mod:`trigmech.inference.projection`."""
+
+    def of_cells(self, column: int, cells: Integers) -> Array:
+        """Return functions (count, q) of the cells of a released column's positions."""
+
+    def within(self, count: int) -> Array:
+        """Return functions (count, q) of the finer intervals of one interval."""
+
+    def of_frequencies(self, query: "Query", column: int, partition: Partition) -> csr_matrix:
+        """Return sums (K, size) of the frequencies of a column that was measured at the positions of a partition."""
+
+    def of_contrasts(self, pairs: Integers, maps: Sequence[Integers]) -> csr_matrix:
+        """Return sums (K, size) of products of the contrasts of the cells of pairs of columns."""
+
+
 class Cells(Query):
     """Indicators of disjoint cells. A row is in at most one of them, so a replaced row moves two frequencies."""
 
@@ -186,7 +231,6 @@ class Cells(Query):
 
 
 def length_of_ones(norm: str, size: int) -> float:
-    """Return the length of a vector of ones in a norm."""
     return {"L1": float(size), "L2": math.sqrt(size), "Linf": 1.0}[norm]
 
 
@@ -272,6 +316,11 @@ class Measurement(Generic[Q]):
             part = (deviation / self.deviation) ** 2
             values = part * values + (1.0 - part) * again.known
         return Measurement(self.query, 1.0, values, deviation)
+
+
+def of_kind(measurements: Iterable[Measurement[Any]], kind: type[Q]) -> tuple[Measurement[Q], ...]:
+    """Return the measurements whose queries have this class."""
+    return tuple(each for each in measurements if isinstance(each.query, kind))
 
 
 def moved(measurements: Sequence[Measurement[Any]], norm: str) -> float:

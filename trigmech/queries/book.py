@@ -44,7 +44,6 @@ class Book:
         self.columns = len({column for column, _ in self.partitions})
 
     def partition(self, column: int, partition: Partition) -> int:
-        """Return the number of a partition of a column."""
         key = column, id(partition)
         if key not in self._partitions:
             self._partitions[key] = len(self.partitions)
@@ -52,7 +51,6 @@ class Book:
         return self._partitions[key]
 
     def map(self, column: int, partition: Partition, cells: Integers) -> int:
-        """Return the number of a map of the positions of a column's partition."""
         key = self.partition(column, partition), id(cells)
         if key not in self._maps:
             self._maps[key] = len(self.maps)
@@ -68,11 +66,9 @@ class Book:
         return place
 
     def functions_at(self, number: int) -> Features:
-        """Return the set of functions with this number."""
         return self.features[_within(number, len(self.features), "set of functions")]
 
     def partition_at(self, number: int) -> tuple[int, Partition]:
-        """Return the column and the partition with this number."""
         return self.partitions[_within(number, len(self.partitions), "partition")]
 
     def map_at(self, number: int) -> tuple[int, Partition, Integers]:
@@ -96,7 +92,6 @@ class Numbers:
         self._values, self._next = values, 0
 
     def one(self) -> int:
-        """Return the next number."""
         return int(self.some(1)[0])
 
     def some(self, count: int) -> NDArray[Any]:
@@ -107,7 +102,6 @@ class Numbers:
         return self._values[first : self._next].copy()
 
     def rest(self) -> NDArray[Any]:
-        """Return all remaining numbers."""
         return self.some(len(self._values) - self._next)
 
     def end(self) -> None:

@@ -49,6 +49,8 @@ class Directions(Query):
     name: ClassVar[str] = "directions"
     kind: ClassVar[str] = "product of directions"
     order: ClassVar[int] = 3  # type: ignore[misc]
+    shown_as: ClassVar[str] = "products"
+    summed: ClassVar[str] = "means"
     partitions: tuple[Partition, ...]
     scores: tuple[Integers, ...]
 
@@ -63,7 +65,6 @@ class Directions(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """All columns."""
         return tuple(range(len(self.partitions)))
 
     @cached_property
@@ -85,6 +86,7 @@ class Directions(Query):
         return np.asarray(entries[:, self.pairs[:, 0]] * entries[:, self.pairs[:, 1]])
 
     def means(self, points: Array, weights: Array | None = None) -> Array:
+        # Products are on the lattice, so with weights of 1 floats hold the sums of 2^13 rows exactly.
         entries = self.entries(all_codes(self.partitions, points))
         weighted = entries / len(entries) if weights is None else entries * weights[:, None]
         return np.asarray((weighted.T @ entries)[tuple(self.pairs.T)])

@@ -27,7 +27,6 @@ from trigmech.queries.joint import Marginal
 class Distance(Query):
     """A distance between the tables of some columns and those of a fixed distribution.
 
-    tables: The cells that are compared.
     references: The fixed probability of each cell, in the shape of its table.
     ordered: True: the largest difference of the shares of rows up to a cell, in the order of the cells (Kolmogorov and
       Smirnov). False: half the sum of the absolute differences (total variation).
@@ -60,7 +59,6 @@ class Distance(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The columns of any table."""
         return tuple(sorted({column for table in self.tables for column in table.columns}))
 
     def evaluate(self, points: Array) -> Array:
@@ -89,7 +87,6 @@ class Distance(Query):
 class Moment(Query):
     """The mean of the product of two columns' scores, less a fixed number.
 
-    table: The table of the two columns.
     first, second: The score of each cell of the columns: fixed, finite numbers.
 
     Sensitivity. The mean is the sum of frequency times product over the cells. A replaced row takes 1/n of mass from
@@ -114,12 +111,10 @@ class Moment(Query):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The two columns."""
         return self.table.columns
 
     @property
     def products(self) -> Array:
-        """The product of each cell."""
         return np.outer(self.first, self.second).ravel()
 
     def evaluate(self, points: Array) -> Array:

@@ -68,6 +68,7 @@ class Functions(Query):
 
     name: ClassVar[str] = "functions"
     kind: ClassVar[str] = "function"
+    shown_as: ClassVar[str] = "functions"
     features: FunctionSet
     domain: Domain
     weights: Array
@@ -106,18 +107,24 @@ class Functions(Query):
         return FunctionIndex(self.degrees, self.domain, self.size - len(self.degrees))
 
     @property
+    def of_set(self) -> tuple[FunctionSet, slice]:
+        return self.features, self.members
+
+    @property
+    def constant(self) -> bool:  # type: ignore[override]
+        return self.size == len(self.degrees) == 1 and not self.degrees.any()
+
+    @property
     def has_known_errors(self) -> bool:
         """Whether errors of smooth queries follow from the noise: not if these are functions of one's own."""
         return isinstance(self.features, Features)
 
     @property
     def size(self) -> int:
-        """The members."""
         return len(self.weights)
 
     @property
     def kinds(self) -> NDArray[np.str_]:
-        """The kind of each."""
         return self.index.kinds
 
     @property
@@ -128,28 +135,22 @@ class Functions(Query):
         return tuple(np.unique(owner[used]).tolist())
 
     def evaluate(self, points: Array) -> Array:
-        """Return the functions' values."""
         return self.features.evaluate(points)[:, self.members]
 
     def means(self, points: Array, weights: Array | None = None) -> Array:
-        """Return the functions' means."""
         return self.features.means(points)[self.members] if weights is None else weights @ self.evaluate(points)
 
     def encode(self, means: Array) -> Array:
-        """Return the weighted means."""
         return means * self.weights
 
     def decode(self, vector: Array) -> Array:
-        """Return the means."""
         return vector / self.weights
 
     @property
     def decoding(self) -> Array:
-        """The inverse weights, on a diagonal."""
         return np.diag(1.0 / self.weights)
 
     def deviations(self, deviation: float) -> Array:
-        """Return the standard deviation of each mean."""
         return np.asarray(deviation / self.weights)
 
     def diameter(self, norm: str) -> float:
@@ -181,7 +182,6 @@ class Functions(Query):
         return 0.5 * float(np.linalg.norm(self.weights * each, ORDERS[norm]))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return the name of each function."""
         first = max(self.members.start - len(self._products), 0)
         return [*self.index.names(coordinates)[: len(self.degrees)],
                 *(f"{WHOLE_ROW} {first + g + 1}" for g in range(self.index.whole))]
@@ -198,7 +198,6 @@ class Functions(Query):
 
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
-        """Return the means of some functions of the book."""
         features, first, weights = book.functions_at(integers.one()), integers.one(), floats.rest()
         if not 0 <= first < first + len(weights) <= features.K:
             raise InputError("the file has means of functions that it does not contain")

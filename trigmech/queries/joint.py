@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, kron
 
 from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.functions.naming import cell_names, column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Cells, Query, indicators, parents
+from trigmech.queries.base import UNIT, Cells, Query, Smooth, indicators, parents
 from trigmech.queries.book import Book, Numbers, register
 
 # Scores are whole numbers over 2^15, so that sums of their products over rows are exact.
@@ -35,12 +35,13 @@ class Marginal(Cells):
     """The contingency table of some columns, by cells of their positions.
 
     columns: By position in the schema, ascending.
-    partitions: The partition of each of these columns.
     maps (size,) of int: The cell of each position, numbered from 0 without gaps.
     """
 
     name: ClassVar[str] = "marginal"
     order: ClassVar[int] = 2  # type: ignore[misc]
+    shown_as: ClassVar[str] = "tables"
+    summed: ClassVar[str] = "cells"
     columns: tuple[int, ...]
     partitions: tuple[Partition, ...]
     maps: tuple[Integers, ...]
@@ -52,8 +53,22 @@ class Marginal(Cells):
     tells_tables = True
 
     @property
+    def ways(self) -> int:  # type: ignore[override]
+        return len(self.columns)
+
+    @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def held(self) -> tuple[tuple[int, Partition], ...]:
+        return tuple(zip(self.columns, self.partitions, strict=True))
+
+    def smoothed(self, smooth: Smooth) -> csr_matrix:
+        sums = csr_matrix(np.ones((1, 1)))
+        for j, cells in zip(self.columns, self.maps, strict=True):
+            sums = kron(sums, smooth.of_cells(j, cells).T, format="csr")
+        return sums
 
     @property
     def kind(self) -> str:
@@ -120,7 +135,6 @@ class Marginal(Cells):
 class Products(Query):
     """Means of products of a score of one column and a score of another, for some pairs of columns.
 
-    partitions: The partitions of all columns of the schema.
     scores (size, q_j) of int: The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
     pairs (p, 2) of int: Columns. All products of a score of each are measured.
     contrasted: Whether the scores are contrasts of cells; else cosines of ranks.
@@ -129,6 +143,9 @@ class Products(Query):
 
     name: ClassVar[str] = "products"
     order: ClassVar[int] = 3  # type: ignore[misc]
+    shown_as: ClassVar[str] = "products"
+    summed: ClassVar[str] = "products"
+    correlated: ClassVar[str] = "columns of numbers"
     partitions: tuple[Partition, ...]
     scores: tuple[Integers, ...]
     pairs: Integers
@@ -155,13 +172,19 @@ class Products(Query):
         return self.contrasted
 
     @property
+    def held(self) -> tuple[tuple[int, Partition], ...]:
+        return tuple(enumerate(self.partitions))
+
+    def smoothed(self, smooth: Smooth) -> csr_matrix | None:
+        return smooth.of_contrasts(self.pairs, self.maps) if self.contrasted else None
+
+    @property
     def correlation_noise(self) -> float:
         """The product of first scores has the mean 1/2 where two columns have the same ranks."""
         return np.inf if self.contrasted else 2.0
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The columns of any pair."""
         return tuple(np.unique(self.pairs).tolist())
 
     @cached_property

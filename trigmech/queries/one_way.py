@@ -21,7 +21,7 @@ from trigmech.errors import InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.naming import interval_names, position_names
 from trigmech.functions.partition import Partition
-from trigmech.queries.base import TWO_ENTRIES, UNIT, Cells, Query, indicators, length_of_ones
+from trigmech.queries.base import TWO_ENTRIES, UNIT, Cells, Query, Smooth, indicators, length_of_ones
 from trigmech.queries.book import Book, Numbers, register
 
 # The most intervals for prefix sums, and the most positions for contrasts. Time and memory grow with their squares.
@@ -31,26 +31,41 @@ ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 
 @dataclass(frozen=True, eq=False)
 class Look(Query):
-    """A measurement of the whole distribution of one column.
-
-    column: The column's position in the schema.
-    partition: The partition of that column.
-    """
+    """A measurement of the whole distribution of one column."""
 
     order: ClassVar[int] = 0  # type: ignore[misc]
     kind: ClassVar[str] = "column"
+    shown_as: ClassVar[str] = "column"
+    # What has the noise: "frequencies", prefix "sums" of the intervals', another linear "map", which `decode` inverts;
+    # or the means of "signs" of positions, which do not tell all frequencies.
+    encoding: ClassVar[str] = "map"
+    # The number of intervals at either bound that hold a bound and hardly anything else.
+    ends: ClassVar[int] = 0
     column: int
     partition: Partition
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The column."""
         return (self.column,)
 
     @property
     @abstractmethod
     def greatest_noise(self) -> float:
         """The largest deviation, for noise of deviation 1, in the shares that the query tells without bias."""
+
+    @property
+    def tells_frequencies(self) -> bool:
+        """Whether `decode` gives unbiased frequencies of the positions."""
+        return self.encoding != "signs"
+
+    @abstractmethod
+    def noise_of(self, values: Array) -> Array:
+        """Return the noise's deviations in the means (...) of functions (..., positions), for noise of deviation 1."""
+
+    @property
+    def resolved(self) -> Array:
+        """The edges (c + 1,) of the intervals that the measured functions tell apart."""
+        return self.partition.edges
 
     @property
     def without_ends(self) -> "Look":
@@ -64,6 +79,8 @@ class Histogram(Cells, Look):
     """The frequencies of the positions of one column, measured directly."""
 
     name: ClassVar[str] = "histogram"
+    summed: ClassVar[str] = "positions"
+    encoding: ClassVar[str] = "frequencies"
 
     @property
     def size(self) -> int:
@@ -79,8 +96,15 @@ class Histogram(Cells, Look):
     def names(self, coordinates: Sequence[str]) -> list[str]:
         return position_names(self.partition, coordinates)
 
+    @property
+    def counted(self) -> tuple[Partition, slice]:
+        """The positions that are counted, and which of them the query is about."""
+        return self.partition, slice(None)
+
+    def smoothed(self, smooth: Smooth) -> csr_matrix:
+        return smooth.of_frequencies(self, self.column, self.partition)
+
     def noise_of(self, values: Array) -> Array:
-        """Return the noise's deviations in the means (...) of functions (..., positions), for noise of deviation 1."""
         matrix = self.decoding
         return np.asarray(np.linalg.norm(values if matrix is None else values @ matrix, axis=-1))
 
@@ -122,6 +146,7 @@ class HistogramWithEnds(Histogram):
     """
 
     name: ClassVar[str] = "histogram and ends"
+    ends: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         _at_least_three(self.partition)
@@ -133,6 +158,8 @@ class HistogramWithEnds(Histogram):
 
 class Encoded(Histogram):
     """The frequencies of one column, measured through a linear map of them."""
+
+    encoding: ClassVar[str] = "map"
 
     def rounding(self, norm: str, n: int) -> float:
         """Return the rounding error. Each entry sums at most one product for each position, with frequencies of sum 1.
@@ -150,8 +177,7 @@ class PrefixSums(Encoded):
     """
 
     name: ClassVar[str] = "ranges"
-    # The number of intervals at either bound that are measured alone, as indicators are.
-    ends: ClassVar[int] = 0
+    encoding: ClassVar[str] = "sums"
 
     def __post_init__(self) -> None:
         if self.partition.intervals > MOST_RANGES + 2 * self.ends:
@@ -159,7 +185,7 @@ class PrefixSums(Encoded):
 
     @property
     def ranged(self) -> slice:
-        """The positions that are measured by the factor; empty for categories."""
+        """The positions that are measured by the factor, so without ends; empty for categories."""
         ends = self.ends if self.partition.intervals else 0
         return slice(len(self.partition.indicators) + ends, self.partition.size - ends)
 
@@ -293,8 +319,6 @@ class Contrasts(Encoded):
 class Detail(Cells):
     """The frequencies of the finer intervals within one interval of a column.
 
-    partition: The partition of the first measurement of that column.
-    interval: The interval of that partition.
     edges (f + 1,): The edges of the finer intervals, from one end of the interval to the other.
 
     The finer intervals of one column are disjoint, for any number of intervals of its partition. So a replaced row
@@ -304,6 +328,7 @@ class Detail(Cells):
     name: ClassVar[str] = "detail"
     kind: ClassVar[str] = "column, closer"
     order: ClassVar[int] = 1  # type: ignore[misc]
+    summed: ClassVar[str] = "positions"
     column: int
     partition: Partition
     interval: int
@@ -315,7 +340,6 @@ class Detail(Cells):
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The column."""
         return (self.column,)
 
     @cached_property
@@ -329,6 +353,14 @@ class Detail(Cells):
         """The places of the finer intervals among the positions of `around`."""
         first = len(self.partition.indicators) + bool(self.edges[0] > -1.0)
         return slice(first, first + self.size)
+
+    @property
+    def counted(self) -> tuple[Partition, slice]:
+        """The positions that are counted, and which of them the query is about."""
+        return self.around, self.inside
+
+    def smoothed(self, smooth: Smooth) -> csr_matrix:
+        return csr_matrix(smooth.within(self.size).T)
 
     def sparse(self, points: Array) -> csr_matrix:
         return indicators(self.around.codes(points), self.around.size)[:, self.inside]

@@ -38,6 +38,7 @@ class Signs(Look):
     """
 
     name: ClassVar[str] = "signs"
+    encoding: ClassVar[str] = "signs"
     count: int
 
     def __post_init__(self) -> None:
@@ -93,8 +94,13 @@ class Signs(Look):
         """
         return 0.25 * math.sqrt(4.0 + len(self.partition.indicators))
 
+    @property
+    def resolved(self) -> Array:
+        changes = (np.diff(self.values[len(self.partition.indicators) :], axis=0) != 0).any(axis=1)
+        return self.partition.edges[np.concatenate([[True], changes, [True]])]
+
     def noise_of(self, values: Array) -> Array:
-        """Return the noise in the means (...) of functions (..., positions), as far as signs tell them.
+        """Return the noise in the means, as far as signs tell them.
 
         A function counts as its least-squares fit by a constant and the signs. What the fit leaves is not measured.
         """

@@ -15,8 +15,7 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Contrasts, Detail, HistogramWithEnds, Look, PrefixSums, PrefixSumsWithEnds
-from trigmech.queries.signs import Signs
+from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
 from trigmech.reconstruction.ends import atom_probabilities, beside, put_back
 from trigmech.reconstruction.frequencies import LARGEST, nearest_probabilities, shrunk_frequencies
@@ -62,7 +61,6 @@ class Opened:
     finished: Callable[[SmoothDensity | None], ReleasedColumn]
 
     def under(self, prior: Prior | None) -> ReleasedColumn:
-        """Return the column under the prior of its density."""
         return self.finished(None if self.density is None else self.density.under(prior))
 
 
@@ -85,15 +83,14 @@ def released_column(look: Measurement[Look]) -> ReleasedColumn:
 
 def _opened(look: Measurement[Look]) -> Opened:
     query = look.query
-    if isinstance(query, Signs):
+    if not query.tells_frequencies:
         return _opened_signs(query, look.known, look.deviation)
-    if isinstance(query, Contrasts):
+    if query.encoding == "map":
         made = nearest_probabilities(look.means) if query.partition.value is not None else shrunk_frequencies(
             np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST))
         return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
-    if isinstance(query, PrefixSumsWithEnds | HistogramWithEnds):
-        return _opened_ends(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
-    return _opened_histogram(query.partition, look.known, look.deviation, isinstance(query, PrefixSums))
+    opened = _opened_ends if query.ends else _opened_histogram
+    return opened(query.partition, look.known, look.deviation, query.encoding == "sums")
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
@@ -177,7 +174,7 @@ def _joined(frequencies: Array, inverse: Array, rest: float, deviation: float,
     return ends, _smoothed(ends, masses, frequencies, prefix_sums.factor(c) if cumulative else np.eye(c))
 
 
-def distribution_of_signs(query: Signs, values: Array, deviation: float, rng: np.random.Generator | None = None,
+def distribution_of_signs(query: Look, values: Array, deviation: float, rng: np.random.Generator | None = None,
                           prior: Prior | None = None) -> ReleasedColumn:
     """Return the distribution of a number from the noisy means (size,) of signs: a posterior mean, or a draw.
 
@@ -186,7 +183,7 @@ def distribution_of_signs(query: Signs, values: Array, deviation: float, rng: np
     return _opened_signs(query, values, deviation, rng).under(prior)
 
 
-def _opened_signs(query: Signs, values: Array, deviation: float, rng: np.random.Generator | None = None) -> Opened:
+def _opened_signs(query: Look, values: Array, deviation: float, rng: np.random.Generator | None = None) -> Opened:
     k, c, partition = len(query.partition.indicators), query.partition.intervals, query.partition
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     held = np.clip(0.5 + 0.5 * values[:k], 0.0, 1.0)

@@ -10,8 +10,9 @@ from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.queries.base import Measurement, Query, parents
-from trigmech.queries.joint import Marginal, Products
+from trigmech.measurement.released import Release
+from trigmech.queries.base import Measurement, Query, of_kind, parents
+from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import looked_closer, released_columns
 from trigmech.reconstruction.frequencies import nearest_probabilities
@@ -34,39 +35,38 @@ def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]])
                  for j, (whole, found, look) in enumerate(zip(wholes, own, looks, strict=True)))
 
 
+def positioned(release: Release) -> Release:
+    """Return a release with columns, of which rows can be made; releases of one set of functions need none."""
+    if release.columns or release.of_one_set:
+        return release
+    columns = common_positions(release.domain, release.known)
+    return replace(release, columns=columns).on(columns)
+
+
 def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
             released: ReleasedColumn | None) -> ReleasedColumn:
     if whole.value is not None:
         whole = whole.cut(even_edges(whole.levels, EVEN))
     column = ReleasedColumn(whole, np.full(whole.size, 1.0 / whole.size), 1.0)
-    tables = [each for each in own if isinstance(each.query, Marginal)]
+    tables = of_kind(own, Marginal)
     if released is not None:
         column = released
     elif tables:
-        column = _margin(j, min(tables, key=lambda each: each.deviation))  # type: ignore[arg-type]
-    edges = [column.partition.edges, *(partition.edges for each in own for partition in _partitions(each.query, j))]
+        column = _margin(j, min(tables, key=lambda each: each.deviation))
+    edges = [column.partition.edges, *(partition.edges for each in own for i, partition in each.query.held if i == j)]
     column = _cut(column, np.unique(np.concatenate(edges)))
-    for each in own:
+    for each in of_kind(own, Detail):
         query = each.query
-        if isinstance(query, Detail) and query.edges[0] in column.partition.edges:
+        if query.edges[0] in column.partition.edges:
             first = int(np.searchsorted(column.partition.edges, query.edges[0]))
             # Only if no other query has cut the interval.
             if column.partition.edges[first + 1] == query.edges[-1]:
-                column = looked_closer(column, replace(each, query=replace(query, interval=first)))  # type: ignore[arg-type]
+                column = looked_closer(column, replace(each, query=replace(query, interval=first)))
     return column
 
 
 def _best_look(measurements: Sequence[Measurement[Any]]) -> Measurement[Look] | None:
-    return min((each for each in measurements if isinstance(each.query, Look)), key=lambda each: each.deviation,
-               default=None)
-
-
-def _partitions(query: Query, j: int) -> list[Partition]:
-    if isinstance(query, Marginal):
-        return [query.partitions[query.columns.index(j)]]
-    if isinstance(query, Products):
-        return [query.partitions[j]]
-    return []
+    return min(of_kind(measurements, Look), key=lambda each: each.deviation, default=None)  # type: ignore[type-abstract]
 
 
 def _margin(j: int, table: Measurement[Marginal]) -> ReleasedColumn:

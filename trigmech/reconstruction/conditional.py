@@ -37,9 +37,6 @@ def conditional_points(schema: Schema, release: Release, fitted: Distribution, s
                        shares: Shares | None = None) -> Array:
     """Return points of the cube whose rows have the given values, and the shares, as exactly as whole rows allow.
 
-    For ``given`` and ``shares`` see :meth:`trigmech.Synthesis.sample`. ``fitted`` is the distribution that was fitted
-    to the release.
-
     Raises an InputError if a name, value or share breaks a rule, or the release has no rows of a combination.
 
     Privacy: post-processing. Rows are drawn from the matching rows of the fitted table. If these are too few, and

@@ -95,8 +95,6 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
     Its mean (c parts,) has this many equal parts of each interval. Atoms are even within their interval.
 
     values (c,): The measured histogram; if ``cumulative``, encoded by the factor of prefix sums.
-    deviation: The standard deviation of the noise, above 0.
-    total: The sum of the histogram, above 0.
     rival: -2 log of the marginal likelihood of another model. The search for lumps ends if they cannot bring this model
       near it.
 

@@ -43,8 +43,6 @@ MOST_SWEEPS = 1_000
 class CubeFit:
     """A distribution on points of the cube.
 
-    points (m, d): The atoms, in the cube.
-    weights (m,): Positive, with sum 1.
     objective: Their weighted L1 distance from the target, evaluated from points and weights.
     bound_estimate: An estimate of a lower bound on the objective of every distribution on the cube; at least 0 and at
       most ``objective``. It would be certified if the search had found the true maximum of the best dual's polynomial.
@@ -54,8 +52,6 @@ class CubeFit:
       ``gap`` of the objective (of 1e-3 of the sum of the weights, if that is more), or the objective is at most 1e-8 of
       that sum. "noise level": the objective is at most the noise level. "time limit": the search ended before; the
       distribution is valid.
-    seconds: Wall time.
-    iterations: The number of solved restricted programs.
     """
 
     points: Array

@@ -17,9 +17,7 @@ from trigmech.functions.features import FunctionSet
 class Descent:
     """The outcome of :func:`descend`.
 
-    points (m, d)
     misfit: Reduced chi-square, the mean over the functions of ((mean - target) / scale)^2; 1 is the noise level.
-    iterations: The number of finished iterations.
     status, one of {"converged", "iteration limit"}: "converged" if no step gained more.
     """
 

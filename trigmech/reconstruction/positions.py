@@ -37,7 +37,6 @@ class Positions:
 
 
 def positions_of(domain: Domain, targets: MomentTargets) -> list[Positions]:
-    """Return the positions of each column of a domain."""
     grouped = {int(domain.owner[group.coordinates[0]]): (group, p)
                for group, p in zip(domain.groups, targets.frequencies, strict=True)}
     found = []
@@ -123,7 +122,6 @@ class ColumnFeatures:
 
     @property
     def counts(self) -> Integers:
-        """The number of each column's features."""
         return np.array([len(values) for values in self._values])
 
 

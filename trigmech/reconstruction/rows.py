@@ -216,7 +216,6 @@ class CompiledObjective:
         return residuals
 
     def value(self, residuals: Residuals, m: int) -> float:
-        """Return the objective of m rows with these residuals."""
         arrays = self._arrays
         return float(np.repeat(arrays.frequency_weights, self.sizes) @ residuals.frequencies**2
                      + arrays.table_weights @ residuals.tables**2

@@ -47,16 +47,6 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
                       shrunk: bool = True) -> Reconstruction:
     """Return rows of equal weight that agree with the released numbers within their noise.
 
-    Parameters
-    ----------
-    release : Release
-        A release with any finite numbers.
-    count : int
-        The number of rows.
-    rng : numpy.random.Generator
-    shrunk : bool
-        False: use tables and products as they are, without shrinkage.
-
     Notes
     -----
     Privacy: post-processing. The start has columns with the released distributions, arranged by the released
@@ -244,7 +234,6 @@ class Cells:
         return [self.sums(j, cells) for j, cells in zip(query.columns, query.maps, strict=True)]
 
     def sums(self, column: int, cells: NDArray[np.int64]) -> Array:
-        """Return the frequencies of a column's cells."""
         key = column, id(cells)
         if key not in self._known:
             self._known[key] = np.bincount(cells, weights=self._columns[column].mass).astype(np.float64)
@@ -253,12 +242,6 @@ class Cells:
 
 class Targets:
     """The targets of the fit: released numbers after shrinkage.
-
-    Parameters
-    ----------
-    release : Release
-    shrunk : bool
-        False: use tables and products without shrinkage.
 
     Attributes
     ----------
@@ -331,7 +314,7 @@ class Targets:
                       for pair, table, deviation in zip(self.pairs, tables, deviations, strict=True)]
         made.products = np.zeros(0)
         made.release = replace(self.release, columns=tuple(columns), measurements=tuple(
-            each for each in self.release.measurements if not isinstance(each.query, Products)))
+            each for each in self.release.measurements if each.query.summed != "products"))
         return made
 
     @property
@@ -339,9 +322,9 @@ class Targets:
         """The targets in the order of the release's means. Columns and tables of three keep their released values."""
         tables, found = iter(self.pairs), []
         for each in self.release.known:
-            if isinstance(each.query, Products):
+            if each.query.summed == "products":
                 found.append(self.products)
-            elif isinstance(each.query, Marginal) and len(each.query.columns) == 2:
+            elif each.query.ways == 2:
                 found.append(next(tables).table.ravel())
             else:
                 found.append(each.means.ravel())

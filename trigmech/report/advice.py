@@ -11,7 +11,7 @@ from trigmech.errors import BudgetError
 from trigmech.mechanisms.base import Design
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
-from trigmech.queries.base import Measurement
+from trigmech.queries.base import Measurement, of_kind
 from trigmech.queries.one_way import Look
 from trigmech.report.account import account_of
 from trigmech.results import Synthesis
@@ -100,7 +100,7 @@ def coarseness_of(design: Design, schema: Schema) -> list[str]:
 def coarseness_in(asked: Sequence[Measurement[Any]], n: int, schema: Schema) -> list[str]:
     """Return the warnings of :func:`coarseness_of` about measurements of n rows, before they have values."""
     found, rough = [], []
-    for look in (each for each in asked if isinstance(each.query, Look)):
+    for look in of_kind(asked, Look):  # type: ignore[type-abstract]
         column, partition = schema.columns[look.query.column], look.query.partition
         k, noise = len(partition.indicators), float(look.deviations.max())
         if column.complete and noise > 1.0 / k:

@@ -48,10 +48,7 @@ def affordable(rows: int, d: int, kernels: int = 1) -> int:
 
 def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None,
               ) -> dict[str, dict[str, float]]:
-    """Return the errors of a release against a table (a pyarrow.Table), by kind and name; private.
-
-    ``say`` is called with the step, how much of it is done, and its total.
-    """
+    """Return the errors of a release against a table (a pyarrow.Table), by kind and name; private."""
     schema, domain, n = made.schema, made.schema.domain, table.num_rows
     # As a table would hold them: numbers rounded where their kind asks for it.
     decoded = like("pyarrow", schema.names, list(schema.decode(made.distribution.points).values()))
@@ -97,12 +94,7 @@ def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done,
 
 @dataclass(frozen=True, eq=False)
 class DrawnRows:
-    """The rows of a table that are compared; private.
-
-    points (count, D): Rows of the cube, in their order.
-    n: How many rows the table has.
-    rng: The generator that drew them; it draws the synthetic rows next.
-    """
+    """The rows of a table that are compared; private."""
 
     points: Array
     n: int

@@ -1,7 +1,7 @@
 """The noise in single statistics of a release, in the columns' own units, from its design alone."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Look
-from trigmech.queries.signs import Signs
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column
@@ -88,16 +87,18 @@ class Outlook:
 def outlook_of(agenda: Agenda, schema: Schema) -> Outlook:
     """Return the planned measurements."""
     columns, together = list[Expected](), list[Expected]()
-    for kind, told in ((Look, _of_looks), (Functions, _of_functions), (Marginal, _of_tables),
-                       (Products | Directions, _of_products)):
-        held = [each for each in agenda.measurements if isinstance(each.query, kind)]
-        for each in told(held, schema, agenda.note) if held else ():
+    told: dict[str, Callable[[Sequence[Any], Schema, str], Iterable[Expected]]] = {
+        "column": _of_looks, "functions": _of_functions, "tables": _of_tables, "products": _of_products}
+    for shown in (*told.values(), _of_others):
+        held = [each for each in agenda.measurements if told.get(each.query.shown_as, _of_others) is shown]
+        for each in shown(held, schema, agenda.note) if held else ():
             (columns if each.column else together).append(each)
-    known = Look | Functions | Marginal | Products | Directions
-    together += [Expected("", f"{each.query.kind}, at worst", float(each.deviations.max()))
-                 for each in agenda.measurements if not isinstance(each.query, known)]
     size = sum(math.prod(each.query.shape) for each in agenda.measurements)
     return Outlook(tuple(columns), tuple(together), size, agenda.words, agenda.predicted)
+
+
+def _of_others(asked: Sequence[Measurement[Any]], schema: Schema, note: str) -> Iterable[Expected]:
+    return [Expected("", f"{each.query.kind}, at worst", float(each.deviations.max())) for each in asked]
 
 
 def _of_functions(asked: Sequence[Measurement[Functions]], schema: Schema, note: str) -> Iterable[Expected]:
@@ -123,7 +124,7 @@ def _of_look(look: Measurement[Any], column: Column) -> Iterable[Expected]:
     in that of a category."""
     # Before anything is measured, hardly any rows are expected to hold a bound.
     query, partition, points = look.query.without_ends, look.query.without_ends.partition, "percentage points"
-    signs, k = isinstance(query, Signs), len(partition.indicators)
+    signs, k = not query.tells_frequencies, len(partition.indicators)
     if partition.intervals:
         yield _of_number(column, float(look.deviation * query.noise_of(np.pad(partition.centres, (k, 0)))))
         greatest = 100.0 * look.deviation * query.greatest_noise
@@ -154,8 +155,7 @@ def _of_products(asked: Sequence[Measurement[Products | Directions]], schema: Sc
             yield Expected("", "product of contrasts of the cells of two columns; all products determine the table",
                            100.0 * each.deviation, "percentage points", f"{each.query.size} products {note}")
         else:
-            of = " of numbers" * isinstance(each.query, Products)
-            yield Expected("", f"correlation of the ranks of two columns{of}",
+            yield Expected("", f"correlation of the ranks of two {each.query.correlated}",
                            each.query.correlation_noise * each.deviation)
 
 

@@ -53,7 +53,6 @@ def styled() -> Iterator[None]:
 
 
 def content(figure: Any, kind: Format) -> bytes:
-    """Return a figure as a file of a format."""
     file = io.BytesIO()
     figure.savefig(file, format=kind, metadata=METADATA[kind], dpi=160)
     return file.getvalue()

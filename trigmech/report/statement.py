@@ -99,7 +99,6 @@ def upward(value: float, digits: int = 4) -> str:
 
 
 def ledger_table(ledger: Ledger) -> Table:
-    """Return the charges."""
     return Table("Charges", ("Purpose", "Noise", "Scale", "Sensitivity", "Norm", "Times", "Proof"),
                  [(c.purpose, LAWS.get(c.law, c.law), *(("—", "—") if c.norm == "none" else
                                                           (number(c.scale, 4), number(c.sensitivity, 4))),

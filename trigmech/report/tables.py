@@ -1,5 +1,6 @@
 """A report's account of a release of columns and tables: each round's measurements, choices and noise."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ import numpy as np
 from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
 from trigmech.measurement.released import Release
-from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Histogram, Look
+from trigmech.queries.base import Measurement, Query
+from trigmech.queries.one_way import Look
 from trigmech.reconstruction.tables import cells_of_columns
 from trigmech.report.columns import ColumnShares, Noisy, is_numeric
 from trigmech.report.dependences import Dependence, dependences_of
@@ -70,7 +71,7 @@ class TableAccount:
             look = self.release.look_at(j)
             if look is None:
                 continue
-            if not isinstance(look.query, Histogram):
+            if not look.query.tells_frequencies:
                 rows.append(self._of_signs(column.name, look))
                 continue
             partition, frequencies = look.query.partition, look.means
@@ -81,6 +82,12 @@ class TableAccount:
             noise = look.deviation * look.query.greatest_noise
             rows.append((column.name, what, percent(noise), percent(float(apart.max())),
                          number(float(apart.max()) / noise, 2)))
+        for each in self._others:
+            away = np.abs(each.query.means(points, weights) - each.means).ravel() / each.deviations
+            k = int(away.argmax())
+            noise = float(each.deviations[k])
+            rows.append((", ".join(self.synthesis.schema.names[j] for j in each.query.columns), each.query.kind,
+                         number(noise), number(away[k] * noise), number(away[k], 2)))
         return Table("Noise in the columns, and differences between the synthetic and the released columns",
                      ("Column", "Statistic", "Standard deviation of the noise", "Greatest difference",
                       "Difference in standard deviations"), rows, (2, 3, 4))
@@ -94,8 +101,8 @@ class TableAccount:
 
     def _rounds(self) -> list[tuple[str, Array]]:
         release = self.release
-        told = [look for look in release.looks if isinstance(look.query, Histogram)]
-        signs = [look for look in release.looks if not isinstance(look.query, Histogram)]
+        told = [look for look in release.looks if look.query.tells_frequencies]
+        signs = [look for look in release.looks if not look.query.tells_frequencies]
         named = [look.deviations[: len(look.query.partition.indicators)] for look in told]
         below = [look.deviations[len(look.query.partition.indicators) :] for look in told]
         seen = len({look.query.columns for look in release.closer})
@@ -112,6 +119,8 @@ class TableAccount:
             return of([each.deviations for each in measured])
 
         products = tuple(each for each in (release.products, release.directions) if each is not None)
+        others = {each.query.kind: noise([one for one in self._others if one.query.kind == each.query.kind])
+                  for each in self._others}
         return [("first: frequencies of categories, special and missing values", of(named)),
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
                 (f"first: signs of cosines of {len(signs)} columns of numbers", noise(signs)),
@@ -122,7 +131,13 @@ class TableAccount:
                 (self._products_named, noise(products)),
                 (f"last: positions of {len(finer)} pairs of columns of which one nearly determines the other",
                  noise(finer)),
-                (f"last: cells of tables of {len(release.triples)} sets of three columns", noise(release.triples))]
+                (f"last: cells of tables of {len(release.triples)} sets of three columns", noise(release.triples)),
+                *((f"beside them: {kind}", own) for kind, own in others.items())]
+
+    @property
+    def _others(self) -> list[Measurement[Query]]:
+        """The queries that the rows are not fitted to."""
+        return [each for each in self.release.known if each.query.order == Query.order]
 
     @property
     def _products_named(self) -> str:
@@ -138,8 +153,7 @@ class TableAccount:
         """Return how finely each column was measured. Its first measurement chose the later ones."""
         release = self.release
         d = len(release.columns)
-        sizes = [(look.query.partition.size if isinstance(look.query, Histogram) else look.query.size)
-                 if (look := release.look_at(j)) else "—" for j in range(d)]
+        sizes = [math.prod(look.query.shape) if (look := release.look_at(j)) else "—" for j in range(d)]
         closer = [sum(look.query.columns == (j,) for look in release.closer) for j in range(d)]
         held = cells_of_columns(release)
         cells = [int(held[j].max()) + 1 if j in held else "—" for j in range(d)]
@@ -166,7 +180,7 @@ class TableAccount:
 
 def _noisy(look: Measurement[Look], own: ColumnShares) -> Noisy | None:
     """Return the released frequencies of a column, in the cells of a marginal; None if signs do not tell them."""
-    if not isinstance(look.query, Histogram):
+    if not look.query.tells_frequencies:
         return None
     partition, frequencies = look.query.partition, look.means
     k = len(partition.indicators)

@@ -68,7 +68,6 @@ class Condition:
         return present & (np.isin(found, sought) if self.operator == "in" else COMPARE[self.operator](found, sought))
 
     def text(self, within: int = 0) -> str:
-        """Return the condition as it is written."""
         name = _name(self.column)
         if self.operator in MISSING:
             return f"{name} {self.operator}"

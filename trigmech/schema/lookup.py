@@ -77,7 +77,6 @@ class Lookup:
 
     @cached_property
     def of_text(self) -> bool:
-        """Whether results are text."""
         return any(isinstance(row[-1], str) for row in self.rows)
 
     @cached_property

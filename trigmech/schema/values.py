@@ -58,5 +58,4 @@ def plain_category(value: Any) -> Any:
 
 
 def listed(values: Iterable[Any]) -> str:
-    """Return values as a list for a message."""
     return f"[{', '.join(map(shown, values))}]"

@@ -153,7 +153,6 @@ def take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "
     """Remove an array from the dictionary and return it, or raise an InputError.
 
     arrays: The arrays from :func:`read`; its readers empty it, and refuse arrays that are left.
-    shape: A letter stands for any length.
     kind, one of {"float64", "int64", "uint8"}: Its type. All its numbers must be finite.
     """
     if name not in arrays:

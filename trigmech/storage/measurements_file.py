@@ -23,8 +23,6 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Axes, Release
 from trigmech.queries.base import Measurement, Query
 from trigmech.queries.book import KINDS, Book, Numbers
-from trigmech.queries.functions import Functions
-from trigmech.queries.joint import Marginal, Products
 from trigmech.storage.archive import take
 
 Arrays = dict[str, NDArray]
@@ -91,9 +89,6 @@ def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
 def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of :func:`parts_of`, or raise an InputError; its arrays are taken from the dictionary.
 
-    value: The manifest's entry about it.
-    domain: The schema's domain.
-
     Cost: linear in the size of the arrays, for any content.
     """
     values, domain = entries_of(value, domain, {"kind": object, "n": (int, 2), "queries": list, "importance": float})
@@ -109,7 +104,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
         raise InputError("release.measurements.queries must be numbers of queries")
     held = [queries[place] for place in places.tolist()]
     drawn = parts_in(arrays, "release.measurements.values", [query.size for query in held])
-    fixed = np.array([_is_constant(query) for query in held], dtype=bool)
+    fixed = np.array([query.constant for query in held], dtype=bool)
     if noise[fixed].any():
         raise InputError("release.measurements.noise must be 0 for the constant")
     checked_deviations("release.measurements.noise", noise[~fixed])
@@ -214,11 +209,6 @@ def _queries_in(arrays: Arrays, names: list[Any], book: Book) -> list[Query]:
     return found
 
 
-def _is_constant(query: Query) -> bool:
-    """Return whether a query is the constant alone, whose mean has no noise."""
-    return isinstance(query, Functions) and query.size == len(query.degrees) == 1 and not query.degrees.any()
-
-
 def columns_in(arrays: Arrays, partitions: Sequence[Partition]) -> tuple[ReleasedColumn, ...]:
     """Return the released distribution of each column, or raise an InputError."""
     masses = parts_in(arrays, "release.columns.mass", [partition.size for partition in partitions])
@@ -233,9 +223,7 @@ def _are_of(queries: Sequence[Query], columns: Sequence[Partition]) -> bool:
     starts = [_starts(partition) for partition in columns]
     known = {id(partition) for partition in columns}
     for query in queries:
-        held = (zip(query.columns, query.partitions, strict=True) if isinstance(query, Marginal) else
-                enumerate(query.partitions) if isinstance(query, Products) else ())
-        for j, partition in held:
+        for j, partition in query.held:
             if id(partition) in known:
                 continue
             known.add(id(partition))

@@ -42,9 +42,6 @@ KIND = "tables"
 def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of a file, or raise an InputError; its arrays are taken from the dictionary.
 
-    value: The manifest's entry about it.
-    domain: The schema's domain.
-
     Cost: linear in the size of the arrays, for any content.
     """
     values, domain = entries_of(value, domain, {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object,

@@ -12,7 +12,6 @@ from trigmech.errors import InputError
 from trigmech.functions.features import Features
 from trigmech.planning.tables import Largest
 from trigmech.privacy.budget import Charge
-from trigmech.queries.functions import Functions
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import LONGEST_KEY
 from trigmech.schema.schema import Schema
@@ -77,7 +76,7 @@ def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:
 def _functions(measured: Any) -> list[Features]:
     """Return the package's own functions that a design measures, each set once."""
     asked = [each.query for one in getattr(measured, "rounds", ()) for each in getattr(one, "asked", ())]
-    sets = [getattr(measured, "features", None), *(query.features for query in asked if isinstance(query, Functions))]
+    sets = [getattr(measured, "features", None), *(query.of_set[0] for query in asked if query.of_set)]
     return list({id(each): each for each in sets if isinstance(each, Features)}.values())
 
 

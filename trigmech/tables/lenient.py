@@ -139,12 +139,10 @@ class LenientFile(TableFile):
 
     @property
     def encoding(self) -> str:
-        """The encoding of CSV."""
         return str(self._options["encoding"])
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a CSV file."""
         return self._csv is not None
 
     @property

@@ -133,7 +133,6 @@ def plain_type(kind: Any) -> Any:
 
 
 def is_list_of_paths(table: Any) -> bool:
-    """Return whether a table is given as a list of paths."""
     return isinstance(table, list | tuple) and bool(table) and all(isinstance(path, str | Path) for path in table)
 
 

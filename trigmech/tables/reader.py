@@ -298,7 +298,6 @@ class TableFile:
     # Reading
 
     def _tables(self, schema: ColumnsOfFile, rows: int, groups: Sequence[int] | None) -> Iterator[Any]:
-        """Yield tables with the schema's columns, of any lengths."""
         import pyarrow as pa
 
         names = list(schema.names)

@@ -25,15 +25,12 @@ def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.
                      grid: int | None = None) -> NDArray[np.float64]:
     """Return points (count, d) of the ellipsoid around the released mean, clipped to the cube.
 
-    release: A release with mean and axes.
-    count: Number of points.
     scale: kappa: semi-axes in units of the released standard deviations.
     draw, one of {"uniform", "published"}: See :meth:`trigmech.thesis.ellipsoid.Ellipsoid.draw`.
     eigenvalues, one of {"norm", "rayleigh"}: See :meth:`trigmech.measurement.released.Axes.eigenvalues`. A variance in
       the cube is at most d. So "rayleigh" cuts larger estimates to d; the thesis does not.
     background: Fraction of the points, in [0, 1], that are uniform in the cube. A fit needs them if noise spoils the
       ellipsoid.
-    grid: Round to A^d with this N.
 
     Privacy: post-processing. Source: Huang 2014, algorithm 9, lines 12 to 14.
     """

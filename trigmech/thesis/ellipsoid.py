@@ -15,7 +15,6 @@ Draw = Literal["uniform", "published"]
 class Ellipsoid:
     """A k-dimensional ellipsoid in d dimensions.
 
-    center (d,)
     directions (d, k): Orthonormal columns.
     radii (k,): Semi-axes, at least 0.
     """
@@ -27,7 +26,6 @@ class Ellipsoid:
     def draw(self, size: int, rng: np.random.Generator, how: Draw = "uniform") -> NDArray[np.float64]:
         """Return points (size, d) of the ellipsoid.
 
-        size: Number of points.
         how, one of {"uniform", "published"}: "uniform": uniform in volume, g/|g| U^(1/k) with normal g. "published":
           the radius and angles of algorithm 8. This radius has the same distribution. The angles are uniform in [0,
           pi], and the last in [0, 2 pi]; so the first axes get too much of the variance. (R^k has k - 1 angles, but

@@ -104,7 +104,6 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
     the cube's centre. It subtracts the part of the released mean afterwards, which is post-processing. When a row is
     replaced, M moves 4 times less than A, and by an amount that does not depend on the table.
 
-    mean (d,): The released mean.
     charge: A recorded charge with ``count`` equal to ``iterations``.
     rank, iterations: k and L of the thesis, at least 1; rank at most d.
 
