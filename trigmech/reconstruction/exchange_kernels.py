@@ -46,7 +46,8 @@ class Multiplied(NamedTuple):
 
     Place s belongs to product ``of[s]`` of all. Its factors are ``exchanged[s]`` and ``others[s]`` among the different
     ones, which are feature ``features`` of ``columns``; those of column j are factor_of[j] to factor_of[j + 1]. A
-    number one beyond the last stands for 1. Products of which all columns are exchanged do not change, and are left out.
+    number one beyond the last stands for 1. Products of which all columns are exchanged stay as they are, and are left
+    out.
     """
 
     start: Integers
