@@ -1,5 +1,7 @@
 """The normal copula: tables and products against integrals, correlations found again, rows arranged, cells kept."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -154,6 +156,22 @@ def test_within_cells_rows_follow_the_copula_and_cells_stay():
         np.testing.assert_array_equal(np.sort(made[:, j]), np.sort(mixed[:, j]))
     assert whole - spearmanr(mixed).statistic > 0.01
     assert spearmanr(made).statistic == pytest.approx(whole, abs=0.004)
+
+
+def test_tables_of_columns_that_share_a_map_are_those_of_maps_of_their_own():
+    columns, cells = [number([0.1, 0.2, 0.3, 0.4]), number([0.4, 0.1, 0.1, 0.4]), number(np.ones(4))], np.arange(4) // 2
+    truth = [[1.0, 0.5, 0.2], [0.5, 1.0, -0.6], [0.2, -0.6, 1.0]]
+    shared = copula_of(columns, truth)
+    for pair in ((0, 1), (0, 2), (1, 2)):
+        partitions = tuple(columns[j].partition for j in pair)
+        one, own = (made.table(Marginal(pair, partitions, maps)) for made, maps in (
+            (shared, (cells, cells)), (copula_of(columns, truth), (cells.copy(), cells.copy()))))
+        np.testing.assert_array_equal(one, own)
+    copied = pickle.loads(pickle.dumps(shared))
+    for made in (shared, copied):
+        # The map that had this number may be gone.
+        made._known[0, id(cells)] = np.arange(4), np.zeros((4, module.TERMS + 1))
+        assert made.table(Marginal((0, 1), tuple(column.partition for column in columns[:2]), (cells, cells))).any()
 
 
 def test_cells_of_any_positions_stay():

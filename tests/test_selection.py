@@ -35,6 +35,7 @@ from trigmech.reconstruction.dependence import (
     shrunk_directions,
     shrunk_products,
     shrunk_table,
+    shrunk_tables,
     sparse_means,
 )
 from trigmech.reconstruction.tables import strengths_of
@@ -357,6 +358,17 @@ def test_singular_values_above_the_noise_are_shrunk_as_is_best_and_the_others_to
     found = np.moveaxis(shrunk_table(deviation, noise), longest, 0).reshape(matrix.shape)
     np.testing.assert_allclose(found, made, atol=1e-12)
     assert any(high) == (strength > 0.0) or strength == 0.0
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 31), (7, 9), (9, 7), (3, 4, 5), (1, 6)])
+def test_tables_that_are_shrunk_at_once_have_the_bits_of_each_alone(shape):
+    rng = np.random.default_rng(6)
+    # Of all strengths, so that different numbers of singular values are above those of noise.
+    noise = rng.uniform(0.05, 2.0, 40)
+    tables = rng.normal(size=(40, *shape)) * rng.choice([0.01, 1.0, 30.0], size=(40, *[1] * len(shape)))
+    tables[::3] += 20.0 * rng.normal(size=(shape[0], *[1] * (len(shape) - 1))) * rng.normal(size=(1, *shape[1:]))
+    for table, own, found in zip(tables, noise, shrunk_tables(tables, noise), strict=True):
+        np.testing.assert_array_equal(found, shrunk_table(table, float(own)))
 
 
 @pytest.mark.parametrize(("value", "left"), [(0.5, 0.0), (1.0, 0.0), (2.0, 1.5), (-2.0, -1.5), (2.8, 2.8 - 1 / 2.8)])

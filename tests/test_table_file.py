@@ -25,7 +25,7 @@ from test_schema import filled_tables
 from trigmech.errors import InputError
 from trigmech.schema.encoding import number_at
 from trigmech.schema.schema import Column, Schema
-from trigmech.tables import csv_text
+from trigmech.tables import csv_text, writer
 from trigmech.tables.reader import TableFile, write_table
 
 SUFFIXES = ["csv", "csv.gz", "csv.zst", "csv.bz2", "tsv", "parquet"]
@@ -642,3 +642,45 @@ def test_no_reading_of_parquet_quotes_what_the_library_says(tmp_path, monkeypatc
     with pytest.raises(InputError) as refused:
         read(file)
     assert "4711" not in str(refused.value)
+
+
+def plain_csv(pieces, delimiter):
+    """Return the bytes of pieces by Python's writer, row by row."""
+    text, named = io.StringIO(newline=""), False
+    for piece in pieces:
+        cells = [[None if gone else value for value, gone in zip(
+            np.datetime_as_string(values.data) if values.dtype.kind == "M" else values.data.tolist(),
+            np.ma.getmaskarray(values), strict=True)] for values in piece.values()]
+        returns = any(isinstance(cell, str) and "\r" in cell for own in (piece, *cells) for cell in own)
+        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n",
+                            quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+        if not named and cells[0]:
+            writer.writerow(piece)
+            named = True
+        writer.writerows(zip(*cells, strict=True))
+    return text.getvalue().encode()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "0", "-", "e"])
+def test_csv_is_that_of_a_writer_of_single_rows(tmp_path, monkeypatch, delimiter):
+    rng, n = np.random.default_rng(4), 300
+    words = np.array(["a", "", "b,c", 'q"x', "new\nline", "ü€😀", "tab\t", "0", "-1", "x\0y", "\0", " sp ", "é" * 30,
+                      "semi;x", True, 1, 1.5], dtype=object)
+    monkeypatch.setattr(writer, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(writer, "LOOKED_AT", 64)
+    columns = {
+        "whole": rng.integers(-5, 9, n), "wide": rng.integers(-2**62, 2**62, n), "real": rng.normal(size=n),
+        "few": rng.choice([0.0, -0.0, 1e300, np.inf, -np.inf, np.nan, 1e-7], n), "true": rng.random(n) < 0.5,
+        "small": rng.random(n).astype(np.float32), "unsigned": rng.integers(0, 2**63, n).astype(np.uint64),
+        "day": np.datetime64("2013-01-01") + rng.integers(0, 400, n), "word": words[rng.integers(0, len(words), n)],
+        "time": np.array(["2013-01-01T00:00:01", "NaT"], dtype="M8[s]")[rng.integers(0, 2, n)]}
+    masked = {name: np.ma.masked_array(values, rng.random(n) < 0.4) for name, values in columns.items()}
+    whole = {name: np.ma.masked_array(values) for name, values in columns.items()}
+    returning = np.ma.masked_array(np.array(["a", "r\rx", ""], dtype=object)[rng.integers(0, 3, n)])
+    none = {name: values[:0] for name, values in whole.items()}
+    for pieces in ([whole], [masked, none, masked], [{"r": returning, **masked}], [none],
+                   *([{name: values}] for name, values in masked.items())):
+        write_table(tmp_path / "t.csv", iter(pieces), delimiter=delimiter)
+        assert (tmp_path / "t.csv").read_bytes() == plain_csv(pieces, delimiter)
+    with pytest.raises(ValueError, match="lengths"):
+        write_table(tmp_path / "t.csv", {"a": np.arange(3), "b": np.arange(1)})

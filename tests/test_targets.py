@@ -8,8 +8,11 @@ import pytest
 
 import trigmech as tm
 from trigmech.functions.contrasts import decoding
+from trigmech.functions.partition import Partition
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Histogram
-from trigmech.reconstruction.sparse import estimate_of, estimated
+from trigmech.reconstruction.sparse import estimate_of, estimated, estimates_of
 from trigmech.reconstruction.tables import Targets, independent, strengths_of
 
 SCHEMA = tm.Schema([tm.Column("age", 0, 90, "integer"), tm.Column("size", 0.0, 1.0),
@@ -146,3 +149,22 @@ def test_a_description_of_a_release_keeps_its_measurements():
     described = release.described(tm.Schema.cube(3))
     assert all(one is other for one, other in zip(described.known, before, strict=True))
     assert described.schema is not release.schema
+
+
+def test_estimates_of_many_tables_are_those_of_each():
+    rng, partition = np.random.default_rng(7), Partition(tuple(range(9)), None, np.empty(0))
+    measured, expected = list[Measurement[Marginal]](), list[np.ndarray]()
+    for shape in [(2, 2), (2, 3), (8, 9), (2, 2), (3, 2), (7, 9), (8, 8), (2, 2)]:
+        maps = tuple(np.minimum(np.arange(9), side - 1) for side in shape)
+        alone = rng.dirichlet(np.ones(shape[0]))[:, None] * rng.dirichlet(np.ones(shape[1]))
+        noise = float(rng.uniform(0.001, 0.1))
+        measured.append(Measurement(Marginal((0, 1), (partition, partition), maps), 1.0,
+                                    alone + rng.normal(0.0, 0.1, shape), noise))
+        expected.append(alone)
+    for again in range(2):
+        for each, own, found in zip(measured, expected, estimates_of(measured, expected), strict=True):
+            wanted = estimated(each.means, own, each.deviation)
+            np.testing.assert_array_equal(found.table, wanted.table)
+            np.testing.assert_array_equal(found.deviation, wanted.deviation)
+            assert found.sparse == wanted.sparse
+        expected[again] = np.full(expected[again].shape, 1.0 / expected[again].size)

@@ -14,7 +14,7 @@ Higham 2002, Computing the nearest correlation matrix.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -65,6 +65,7 @@ class Copula:
     correlations: Array
     coefficients: tuple[Array, ...]
     orders: tuple[Array, ...]
+    _known: dict[tuple[int, int], tuple[NDArray[np.int64], Array]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def by_directions(cls, columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> "Copula | None":
@@ -101,8 +102,16 @@ class Copula:
     def table(self, query: Marginal) -> Array:
         """Return the table of two columns under the copula."""
         correlation = self.correlations[query.columns]
-        own = [_summed(self.coefficients[c], cells) for c, cells in zip(query.columns, query.maps, strict=True)]
+        own = [self._summed(*each) for each in zip(query.columns, query.maps, strict=True)]
         return np.maximum((own[0] * correlation ** np.arange(TERMS + 1.0)) @ own[1].T, 0.0)
+
+    def _summed(self, column: int, cells: NDArray[np.int64]) -> Array:
+        """Return the coefficients of a column's cells, computed once for a map: many tables share it."""
+        known = self._known.get((column, id(cells)))
+        # A copy of this object has maps with other numbers.
+        if known is None or known[0] is not cells:
+            known = self._known[column, id(cells)] = cells, _summed(self.coefficients[column], cells)
+        return known[1]
 
     def arrange(self, rows: Codes, rng: np.random.Generator) -> None:
         """Exchange entries of each column between rows (m, d), in place, so that rows follow the copula."""

@@ -42,24 +42,35 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     common factor, by the excess of their squares over those of noise alone (James and Stein). This factor is for tables
     of full rank.
     """
-    if not (min(deviation.shape) > 0 and noise > 0.0):
-        return deviation
-    values = centred(np.clip(deviation / noise, -LARGEST, LARGEST))
-    longest = int(np.argmax(values.shape))
-    moved = np.moveaxis(values, longest, 0)
-    short, long = sorted((moved.shape[0] - 1, math.prod(side - 1 for side in moved.shape[1:])))
+    return np.asarray(shrunk_tables(deviation[None], np.array([noise]))[0])
+
+
+def shrunk_tables(deviations: Array, noise: Array) -> Array:
+    """Return :func:`shrunk_table` of each of several tables (t, ...) of one shape, with noise (t,)."""
+    if not (min(deviations.shape) > 0 and noise.min() > 0.0):
+        return deviations
+    values, noise = deviations, noise.reshape(-1, *[1] * (deviations.ndim - 1))
+    values = centred(np.clip(values / noise, -LARGEST, LARGEST), 1)
+    longest = 1 + int(np.argmax(values.shape[1:]))
+    moved = np.moveaxis(values, longest, 1)
+    short, long = sorted((moved.shape[1] - 1, math.prod(side - 1 for side in moved.shape[2:])))
     if not short:
         return np.zeros(values.shape)
-    left, singular, right = np.linalg.svd(moved.reshape(moved.shape[0], -1), full_matrices=False)
-    y, ratio = singular[:short] / np.sqrt(long), short / long
+    left, singular, right = np.linalg.svd(moved.reshape(*moved.shape[:2], -1), full_matrices=False)
+    y, ratio = singular[:, :short] / np.sqrt(long), short / long
     above = y > 1.0 + np.sqrt(ratio)
-    kept = np.zeros(short)
+    kept = np.zeros(y.shape)
     kept[above] = np.sqrt(np.maximum((y[above] ** 2 - ratio - 1.0) ** 2 - 4.0 * ratio, 0.0)) / y[above]
-    below, rest = float((y[~above] ** 2).sum()), float(short - above.sum())
-    if below > 0.0:
-        kept[~above] = y[~above] * max(0.0, 1.0 - rest / below)
-    made = (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
-    return np.moveaxis(made.reshape(moved.shape), 0, longest)
+    # The values descend, so those above come first. Sums of equally many have the bits that they have for one table.
+    counts = above.sum(axis=1)
+    for count in np.unique(counts).tolist():
+        own = np.flatnonzero(counts == count)
+        rest = y[own, count:]
+        below = (rest**2).sum(axis=1)
+        own, rest, below = own[below > 0.0], rest[below > 0.0], below[below > 0.0]
+        kept[own, count:] = rest * np.maximum(0.0, 1.0 - (short - count) / below)[:, None]
+    made = (left[:, :, :short] * (kept * np.sqrt(long) * noise.reshape(-1, 1))[:, None]) @ right[:, :short]
+    return np.moveaxis(made.reshape(moved.shape), 1, longest)
 
 
 def shrunk_beside(deviation: Array, noise: float) -> Array:
@@ -75,9 +86,9 @@ def shrunk_beside(deviation: Array, noise: float) -> Array:
     return shrunk_table(deviation, noise) + known * lower
 
 
-def centred(values: Array) -> Array:
-    """Return the values less their means along each axis, so that all sums along an axis are 0."""
-    for axis in range(values.ndim):
+def centred(values: Array, first: int = 0) -> Array:
+    """Return the values less their means along each axis from the ``first``, so that all sums along them are 0."""
+    for axis in range(first, values.ndim):
         values = values - values.mean(axis=axis, keepdims=True)
     return values
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Codes, Integers
 from trigmech.reconstruction.column_kernels import put_back
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, ProductArrays, Residuals, Row, Sets
-from trigmech.reconstruction.row_kernels import read
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, Sets
 
 
 class Crossed(NamedTuple):
@@ -42,6 +41,25 @@ class Crossed(NamedTuple):
     held: Floats
 
 
+class Multiplied(NamedTuple):
+    """The products that some sets change; those of the set chosen[c] are start[c] <= s < start[c + 1].
+
+    Place s belongs to product ``of[s]`` of all. Its factors are ``exchanged[s]`` and ``others[s]`` among the different
+    ones, which are feature ``features`` of ``columns``; those of column j are factor_of[j] to factor_of[j + 1]. A
+    number one beyond the last stands for 1. Products of which all columns are exchanged stay as they are, and are left
+    out.
+    """
+
+    start: Integers
+    of: Integers
+    exchanged: Integers
+    others: Integers
+    weights: Floats
+    columns: Integers
+    features: Integers
+    factor_of: Integers
+
+
 @njit(cache=True, nogil=True)
 def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, others: Integers,
              chosen: Integers, sets: Sets) -> int:
@@ -51,16 +69,21 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
     each row c other rows, one after the other. The columns' own frequencies stay as they are. That tables must gain
     spares most looks at products, of which there are many.
     """
-    shape = rows.shape[1], objective.feature.shape[0]
-    value, other = np.zeros(shape), np.zeros(shape)
-    gained = np.empty(len(residuals.products))
     crossed = _crossed_of(objective, residuals.tables, chosen, sets)
-    # Calls with few arrays cost less than those with all of them.
+    # Calls with few arrays cost far less than those with all of them.
     coded, code_start, code_of = crossed.coded, crossed.code_start, crossed.code_of
     start, wide, last = crossed.start, crossed.wide, crossed.last
     begin, at, strides, held = crossed.begin, crossed.at, crossed.strides, crossed.held
     mine, theirs = np.zeros(code_of[-1], dtype=np.int64), np.zeros(code_of[-1], dtype=np.int64)
-    of, member_start = sets.members.of, sets.members.start
+    multiplied, first, feature, features = (_multiplied_of(objective, chosen, sets), objective.first, objective.feature,
+                                            objective.features)
+    product, product_start, product_of = residuals.products, multiplied.start, multiplied.of
+    exchanged, staying, weights, factor_of = (multiplied.exchanged, multiplied.others, multiplied.weights,
+                                              multiplied.factor_of)
+    factor_columns, factor_features = multiplied.columns, multiplied.features
+    value, other = np.ones(len(factor_columns) + 1), np.ones(len(factor_columns) + 1)
+    gained = np.empty(len(product_of))
+    of, member_start, rule_start = sets.members.of, sets.members.start, sets.rules.start
     moves = 0
     for place in range(len(order)):
         one, known = rows[order[place]], False
@@ -79,18 +102,28 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                     continue
                 # Few pairs come so far.
                 if not known:
-                    read(objective, one, value)
+                    _read(first, feature, features, factor_columns, factor_features, one, value)
                 if not both:
-                    read(objective, two, other)
+                    _read(first, feature, features, factor_columns, factor_features, two, other)
                 known = both = True
-                if _wanted(objective, residuals.products, sets, own, one, two, value, other, change, gained):
-                    moves += 1
-                    _move(crossed, c, mine, theirs)
-                    _exchange(objective.features, residuals.products, sets, own, one, two, value, other, gained)
-                    for s in range(member_start[own], member_start[own + 1]):
-                        for k in range(code_of[of[s]], code_of[of[s] + 1]):
-                            mine[k], theirs[k] = theirs[k], mine[k]
-    put_back(crossed.cells, crossed.held[:, 1], residuals.tables)
+                change = _multiplied(exchanged, staying, weights, product_of, product, product_start[c],
+                                     product_start[c + 1], value, other, change, gained)
+                if not change < -1e-9:
+                    continue
+                if rule_start[own] < rule_start[own + 1] and _broken(objective, sets, own, one, two):
+                    continue
+                moves += 1
+                _move(begin, at, strides, held, start[c], start[c + 1], last[c], mine, theirs)
+                for s in range(product_start[c], product_start[c + 1]):
+                    product[product_of[s]] += gained[s]
+                for s in range(member_start[own], member_start[own + 1]):
+                    j = of[s]
+                    one[j], two[j] = two[j], one[j]
+                    for k in range(code_of[j], code_of[j + 1]):
+                        mine[k], theirs[k] = theirs[k], mine[k]
+                    for k in range(factor_of[j], factor_of[j + 1]):
+                        value[k], other[k] = other[k], value[k]
+    put_back(crossed.cells, held[:, 1], residuals.tables)
     return moves
 
 
@@ -158,40 +191,85 @@ def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Set
 
 
 @njit(cache=True, nogil=True)
-def _wanted(objective: Objective, product: Floats, sets: Sets, own: int, one: Row, two: Row, value: Floats,
-            other: Floats, change: float, gained: Floats) -> bool:
-    """Return whether an exchange that changes tables' part of the objective lowers the whole, and keeps the rules.
+def _multiplied_of(objective: Objective, chosen: Integers, sets: Sets) -> Multiplied:
+    held, of_products, of_set, d = objective.products, sets.products, sets.of, len(objective.features)
+    number, widest, total = np.zeros((d, held.factors.max() + 1 if len(held.factors) else 1), dtype=np.int64), 1, 0
+    for own in chosen:
+        for r in of_products.of[of_products.start[own] : of_products.start[own + 1]]:
+            inside, outside = _factors(held.columns[held.start[r] : held.start[r + 1]], of_set, own)
+            if outside:
+                widest, total = max(widest, inside, outside), total + 1
+                for o in range(held.start[r], held.start[r + 1]):
+                    number[held.columns[o], held.factors[o]] = 1
+    columns, features = np.nonzero(number)
+    for f in range(len(columns)):
+        number[columns[f], features[f]] = f
+    start, of = np.zeros(len(chosen) + 1, dtype=np.int64), np.empty(total, dtype=np.int64)
+    exchanged, others, s = np.full((total, widest), len(columns)), np.full((total, widest), len(columns)), 0
+    for c in range(len(chosen)):
+        own = chosen[c]
+        for r in of_products.of[of_products.start[own] : of_products.start[own + 1]]:
+            inside, outside = _factors(held.columns[held.start[r] : held.start[r + 1]], of_set, own)
+            if outside:
+                of[s], inside, outside = r, 0, 0
+                for o in range(held.start[r], held.start[r + 1]):
+                    factor = number[held.columns[o], held.factors[o]]
+                    if of_set[held.columns[o]] == own:
+                        exchanged[s, inside], inside = factor, inside + 1
+                    else:
+                        others[s, outside], outside = factor, outside + 1
+                s += 1
+        start[c + 1] = s
+    return Multiplied(start, of, exchanged, others, held.weights[of], columns, features,
+                      np.searchsorted(columns, np.arange(d + 1)))
 
-    What each product of the set gains is written to ``gained``.
-    """
-    held, rules, forbidden = sets.products, objective.rules, objective.forbidden
-    for s in range(held.start[own], held.start[own + 1]):
-        r = held.of[s]
-        u = _gained(objective.products, objective.features, r, one, two, own, sets.of, value, other)
-        gained[s - held.start[own]] = u
-        change += objective.products.weights[r] * u * (2.0 * product[r] + u)
-    if not change < -1e-9:
-        return False
-    broken = False
+
+@njit(cache=True, nogil=True)
+def _factors(columns: Integers, of_set: Integers, own: int) -> tuple[int, int]:
+    """Return how many of a product's columns are in a set, and how many are not."""
+    inside = 0
+    for j in columns:
+        inside += of_set[j] == own
+    return inside, len(columns) - inside
+
+
+@njit(cache=True, nogil=True)
+def _read(first: Integers, feature: Floats, features: Integers, columns: Integers, factors: Integers, row: Row,
+          value: Floats) -> None:
+    """Write the values of a row's factors."""
+    for f in range(len(columns)):
+        j, a = columns[f], factors[f]
+        if a < features[j]:
+            value[f] = feature[a, first[j] + row[j]]
+        else:
+            value[f] = 1.0 * (row[j] == a - features[j])
+
+
+@njit(cache=True, nogil=True)
+def _multiplied(exchanged: Integers, staying: Integers, weights: Floats, of: Integers, product: Floats, first: int,
+                last: int, one: Floats, two: Floats, change: float, gained: Floats) -> float:
+    """Add by how much the products' part of the objective grows, and write what each product's sum gains."""
+    for s in range(np.uint64(first), np.uint64(last)):
+        k, h = np.uint64(exchanged[s, 0]), np.uint64(staying[s, 0])
+        x, y, a, b = one[k], two[k], one[h], two[h]
+        for o in range(1, exchanged.shape[1]):
+            k, h = np.uint64(exchanged[s, o]), np.uint64(staying[s, o])
+            x, y, a, b = x * one[k], y * two[k], a * one[h], b * two[h]
+        u = (a - b) * (y - x)
+        gained[s] = u
+        change += weights[s] * u * (2.0 * product[np.uint64(of[s])] + u)
+    return change
+
+
+@njit(cache=True, nogil=True)
+def _broken(objective: Objective, sets: Sets, own: int, one: Row, two: Row) -> bool:
+    """Return whether an exchange of a set breaks a rule."""
+    rules, forbidden, broken = objective.rules, objective.forbidden, False
     for s in range(sets.rules.start[own], sets.rules.start[own + 1]):
         t = sets.rules.of[s]
         a, b, x, y = _crossed(rules, t, one, two, own, sets.of, objective.cell)
         broken |= forbidden[rules.offset[t] + a + y] or forbidden[rules.offset[t] + b + x]
-    return not broken
-
-
-@njit(cache=True, nogil=True)
-def _exchange(features: Integers, product: Floats, sets: Sets, own: int, one: Row, two: Row, value: Floats,
-              other: Floats, gained: Floats) -> None:
-    """Exchange the entries of a set and their features, and keep the products up to date."""
-    held, members = sets.products, sets.members
-    for s in range(held.start[own], held.start[own + 1]):
-        product[held.of[s]] += gained[s - held.start[own]]
-    for s in range(members.start[own], members.start[own + 1]):
-        j = members.of[s]
-        one[j], two[j] = two[j], one[j]
-        for a in range(features[j]):
-            value[j, a], other[j, a] = other[j, a], value[j, a]
+    return broken
 
 
 @njit(cache=True, nogil=True)
@@ -239,15 +317,16 @@ def _places(begin: Integers, at: Integers, strides: Integers, s: int, one: Integ
 
 
 @njit(cache=True, nogil=True)
-def _move(crossed: Crossed, c: int, one: Integers, two: Integers) -> None:
-    """Keep tables up to date when two rows exchange the entries of set chosen[c].
+def _move(begin: Integers, at: Integers, strides: Integers, held: Floats, first: int, end: int, last: int,
+          one: Integers, two: Integers) -> None:
+    """Keep tables up to date when two rows exchange the entries of a set.
 
-    A table of which all columns are exchanged is left and entered again, which may change the last bit.
+    A table of which all columns are exchanged, from ``last`` on, is left and entered again, which may change the last
+    bit.
     """
-    held = crossed.held
-    for s in range(crossed.start[c], crossed.start[c + 1]):
-        a, b, x, y = _places(crossed.begin, crossed.at, crossed.strides, s, one, two)
-        whole = s >= crossed.last[c]
+    for s in range(first, end):
+        a, b, x, y = _places(begin, at, strides, s, one, two)
+        whole = s >= last
         held[a + x, 1] -= 1.0
         held[b + y, 1] -= 1.0
         held[b + y if whole else a + y, 1] += 1.0
@@ -279,23 +358,3 @@ def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set:
                 a += mine
                 b += theirs
     return a, b, x, y
-
-
-@njit(cache=True, nogil=True)
-def _gained(products: ProductArrays, features: Integers, r: int, one: Row, two: Row, own: int, of_set: Integers,
-            value: Floats, other: Floats) -> float:
-    """Return by how much a product's sum over two rows grows if they exchange entries."""
-    a, b, x, y = 1.0, 1.0, 1.0, 1.0
-    for o in range(products.start[r], products.start[r + 1]):
-        j, k = products.columns[o], products.factors[o]
-        if k < features[j]:
-            mine, theirs = value[j, k], other[j, k]
-        else:
-            mine, theirs = 1.0 * (one[j] == k - features[j]), 1.0 * (two[j] == k - features[j])
-        if of_set[j] == own:
-            x *= mine
-            y *= theirs
-        else:
-            a *= mine
-            b *= theirs
-    return (a - b) * (y - x)

@@ -14,7 +14,7 @@ from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.row_effects import by_row_effects
-from trigmech.reconstruction.sparse import TableEstimate, beside_finer, estimate_of
+from trigmech.reconstruction.sparse import TableEstimate, beside_finer, estimates_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,9 @@ def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
     ``alone`` are the tables of independent columns. Tables of the same columns agree on which cells are empty.
     """
     found, shown = list[TableEstimate](), False
-    for each, expected in zip(release.tables, alone, strict=True):
-        expected = predicted(each, expected, copula)
-        known = _with_row_effects(release.columns, each, expected, estimate_of(each, expected))
+    wanted = [predicted(*both, copula) for both in zip(release.tables, alone, strict=True)]
+    for each, expected, known in zip(release.tables, wanted, estimates_of(release.tables, wanted), strict=True):
+        known = _with_row_effects(release.columns, each, expected, known)
         shown |= bool((known.table != expected).any())
         for ridge in ridges:
             if ridge.columns == each.query.columns:

@@ -4,6 +4,7 @@ The positions of all columns stand one after the other: column j has first[j] to
 rows: the sum of a function over the rows less m times its target.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -116,9 +117,9 @@ def crossings(shapes: Sequence[tuple[int, ...]], maps: Sequence[Sequence[int]], 
     filled = np.zeros((3, len(maps), max(map(len, maps), default=1)), dtype=np.int64)
     filled[0] = -1
     for t, (shape, places) in enumerate(zip(shapes, maps, strict=True)):
-        strides = [int(np.prod(shape[c + 1 :])) for c in range(len(shape))]
+        strides = [math.prod(shape[c + 1 :]) for c in range(len(shape))]
         filled[:, t, : len(places)] = owners[list(places)], places, strides
-    sizes = [int(np.prod(shape)) for shape in shapes]
+    sizes = [math.prod(shape) for shape in shapes]
     return Crossings(filled[0], filled[1], filled[2], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 

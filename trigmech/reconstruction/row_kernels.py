@@ -266,15 +266,6 @@ def add_products(objective: Objective, rows: NDArray[np.int32], sums: Floats) ->
 
 
 @njit(cache=True, nogil=True)
-def read(objective: Objective, row: Row, value: Floats) -> None:
-    """Write the values of a row's features to ``value``."""
-    first, feature, features = objective.first, objective.feature, objective.features
-    for j in range(len(row)):
-        for a in range(features[j]):
-            value[j, a] = feature[a, first[j] + row[j]]
-
-
-@njit(cache=True, nogil=True)
 def beside(crossings: Crossings, t: int, row: Row, own: int, cell: Codes) -> tuple[int, int, int]:
     """Return the place of a row's cell if column ``own`` were in cell 0; and the stride and the map of this column."""
     columns, maps, strides = crossings.columns, crossings.maps, crossings.strides

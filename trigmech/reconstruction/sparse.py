@@ -21,7 +21,7 @@ from scipy.special import log_ndtr
 from trigmech._arrays import Array, Integers
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
-from trigmech.reconstruction.dependence import shrunk_table
+from trigmech.reconstruction.dependence import shrunk_table, shrunk_tables
 from trigmech.reconstruction.frequencies import nearest_probabilities
 
 # The number of rounds for the prior's weights; the probe's length in deviations; its seed; and the number of standard
@@ -90,17 +90,40 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
 
 
 def estimate_of(measured: Measurement[Marginal], expected: Array) -> TableEstimate:
-    """Return the estimate of a measured table of two columns that is predicted to be ``expected``.
+    """Return the estimate of a measured table of two columns that is predicted to be ``expected``."""
+    return estimates_of([measured], [expected])[0]
 
-    It is kept as long as the measurement, because the choice of the last tables, the fit and the report all ask for it.
+
+def estimates_of(measured: Sequence[Measurement[Marginal]], expected: Sequence[Array]) -> list[TableEstimate]:
+    """Return the estimates of measured tables of two columns that are predicted to be ``expected``.
+
+    They are kept as long as the measurements, because the choice of the last tables, the fit and the report all ask for
+    them. Small tables of one shape, of which there can be thousands, are shrunk at once.
     """
-    known = _ESTIMATES.get(measured)
-    if known is None or not np.array_equal(known[0], expected):
-        known = expected.copy(), estimated(measured.means, expected, measured.deviation)
-        for values in (known[0], known[1].table, known[1].deviation):
-            values.flags.writeable = False
-        _ESTIMATES[measured] = known
-    return known[1]
+    found, small = dict[int, TableEstimate](), dict[tuple[tuple[int, ...], bool], list[int]]()
+    for t, (each, own) in enumerate(zip(measured, expected, strict=True)):
+        known = _ESTIMATES.get(each)
+        if known is not None and np.array_equal(known[0], own):
+            found[t] = known[1]
+        elif own.size < LEAST_CELLS:
+            small.setdefault((own.shape, each.deviation > 0.0), []).append(t)
+        else:
+            found[t] = _kept(each, own, estimated(each.means, own, each.deviation))
+    for held in small.values():
+        noise = np.array([measured[t].deviation for t in held])
+        predicted = np.array([expected[t] for t in held])
+        made = predicted + shrunk_tables(np.array([measured[t].means for t in held]) - predicted, noise)
+        for t, table, own in zip(held, made, noise, strict=True):
+            found[t] = _kept(measured[t], expected[t], TableEstimate(table.copy(), np.full(table.shape, own), False))
+    return [found[t] for t in range(len(measured))]
+
+
+def _kept(measured: Measurement[Marginal], expected: Array, made: TableEstimate) -> TableEstimate:
+    known = expected.copy()
+    for values in (known, made.table, made.deviation):
+        values.flags.writeable = False
+    _ESTIMATES[measured] = known, made
+    return made
 
 
 def beside_finer(known: TableEstimate, table: Array, noise: float, maps: Sequence[Integers], finer: TableEstimate,

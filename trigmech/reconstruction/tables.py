@@ -206,14 +206,15 @@ def copula_of(release: Release) -> Copula | None:
 
 def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
     """Return the ridges of pairs of numbers that were measured by cells of tails too, if they predict better."""
-    found, held = list[Ridge](), dict[tuple[int, ...], list[tuple[Measurement[Marginal], Array]]]()
-    for both in zip(release.tables, independent(release)[0], strict=True):
-        held.setdefault(both[0].query.columns, []).append(both)
-    for pair, tables in held.items():
-        finest = any(len(np.unique(cells)) == len(cells) for each, _ in tables for cells in each.query.maps)
-        if len(tables) < 2 or finest or any(release.columns[j].partition.value is None for j in pair):
+    found, cells, held = list[Ridge](), Cells(release), dict[tuple[int, ...], list[Measurement[Marginal]]]()
+    for each in release.tables:
+        held.setdefault(each.query.columns, []).append(each)
+    for pair, measured in held.items():
+        if len(measured) < 2 or any(release.columns[j].partition.value is None for j in pair):
             continue
-        measured, others = [each for each, _ in tables], [predicted(*each, copula) for each in tables]
+        if any(len(np.unique(own)) == len(own) for each in measured for own in each.query.maps):
+            continue
+        others = [predicted(each, np.outer(*cells.of(each)), copula) for each in measured]
         estimates = [estimate_of(each, own).table for each, own in zip(measured, others, strict=True)]
         ridge = Ridge.of(release.columns, measured, estimates)
         if ridge is not None and ridge.better(measured, estimates, others):

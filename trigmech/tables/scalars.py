@@ -59,6 +59,10 @@ def distinct_objects(values: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     if values.dtype.kind in "biufU":
         found, codes = np.unique(values, return_inverse=True)
         return found.tolist(), codes.astype(np.int64, copy=False)
+    cells = values.tolist() if values.dtype.kind == "O" else []
+    if set(map(type, cells)) == {str}:
+        known = {text: place for place, text in enumerate(dict.fromkeys(cells))}
+        return list(known), np.fromiter(map(known.__getitem__, cells), dtype=np.int64, count=len(cells))
     # Python takes True and 1 for the same key; their types are not.
     keys = [(type(value), value) if type(value) in PLAIN else (object, i) for i, value in enumerate(values)]
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}

@@ -7,18 +7,20 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._arrays import Integers
 from trigmech._files import replacing
 from trigmech._optional import need
 from trigmech.errors import InputError, shown
 from trigmech.tables.column_types import to_arrow
+from trigmech.tables.scalars import distinct_objects
 
 MISSING = ("", "NA", "NaN", "null", "?")
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
@@ -36,6 +38,11 @@ SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 # Rows of a chunk at most.
 MAX_ROWS = 2**18
+# Bytes of CSV that are made at once, about; a byte that no text in UTF-8 has; and how many numbers say whether most
+# numbers of a column differ.
+MOST_BYTES, NO_BYTE, LOOKED_AT = 2**25, 0xFF, 1_024
+# Between other separators than these a number needs no quotes.
+IN_NUMBERS = "0123456789+-.einfa"
 
 
 def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
@@ -187,30 +194,93 @@ def _write_parquet(path: Path, pieces: Iterator[Mapping[str, NDArray]]) -> None:
 
 
 def _write_csv(sink: Any, pieces: Iterator[Mapping[str, NDArray]], delimiter: str) -> None:
+    """Write pieces as CSV: each different cell of a column is made once, and copied to its rows."""
     named = False
     for piece in pieces:
-        lists = [_cells_of(values) for values in piece.values()]
+        if len(set(map(len, piece.values()))) > 1:
+            raise ValueError("columns of a table to write have different lengths")
+        if not max(map(len, piece.values())):
+            continue
+        columns = [_cells_of(values) for values in piece.values()]
         # A lone carriage return in a cell is the one line break that the writer would not quote by itself.
-        text_cells = [list(piece), *(cells for cells, values in zip(lists, piece.values(), strict=True)
-                                     if values.dtype.kind == "O")]
-        returns = any("\r" in value for cells in text_cells for value in set(cells) if value is not None)
-        quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-        for start in range(0, max(map(len, lists)), 2**16):
+        texts = [list(piece), *(cells for (cells, _), values in zip(columns, piece.values(), strict=True)
+                                if values.dtype.kind in "OU")]
+        returns = any("\r" in cell for cells in texts for cell in cells if isinstance(cell, str))
+        options: dict[str, Any] = {"delimiter": delimiter, "lineterminator": "\n",
+                                   "quoting": csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL}
+        if not named:
             text = io.StringIO(newline="")
-            writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", quoting=quoting)
-            if not named:
-                writer.writerow(piece)
-                named = True
-            writer.writerows(zip(*(cells[start:start + 2**16] for cells in lists), strict=True))
+            csv.writer(text, **options).writerow(piece)
             sink.write(text.getvalue().encode())
+            named = True
+        made = [_bytes_of(cells, options, len(columns) == 1) for cells, _ in columns]
+        for own in made:
+            own[:, -1] = ord(delimiter)
+        made[-1][:, -1] = ord("\n")
+        ends = np.cumsum([0, *(own.shape[1] for own in made)]).tolist()
+        step = max(min(2**16, MOST_BYTES // ends[-1]), 1)
+        for start in range(0, len(columns[0][1]), step):
+            held = [codes[start : start + step] for _, codes in columns]
+            rows = np.empty((len(held[0]), ends[-1]), dtype=np.uint8)
+            for own, codes, first, last in zip(made, held, ends, ends[1:], strict=False):
+                rows[:, first:last] = own[codes]
+            sink.write(rows[rows != NO_BYTE].tobytes())
     sink.flush()
 
 
-def _cells_of(values: NDArray) -> list[Any]:
-    """Return a column in the form that the writer of CSV needs, with None for masked cells."""
-    absent = np.ma.getmaskarray(values)
-    plain = np.ma.getdata(values)
-    cells = np.datetime_as_string(plain).tolist() if plain.dtype.kind == "M" else plain.tolist()
-    for i in np.flatnonzero(absent):
-        cells[i] = None
-    return cells
+def _cells_of(values: NDArray) -> tuple[list[Any], Integers]:
+    """Return cells of a column in the form that the writer of CSV needs, and which of them each row has.
+
+    They are the different ones, but for numbers of which most differ. Masked cells are None.
+    """
+    plain, absent = np.ma.getdata(values), np.ma.getmaskarray(values)
+    kind, width = plain.dtype.kind, plain.dtype.itemsize
+    # Bits tell two zeros and two times apart.
+    bits = plain.view(f"i{width}") if kind == "M" or (kind == "f" and width <= 8) else plain
+    if kind == "O":
+        cells, codes = distinct_objects(plain)
+    else:
+        if kind == "f" and 2 * len(np.unique(bits[:LOOKED_AT])) > LOOKED_AT:
+            found, codes = bits, np.arange(len(bits))
+        else:
+            found, codes = _distinct(bits)
+        found = found.view(plain.dtype)
+        cells = np.datetime_as_string(found).tolist() if kind == "M" else found.tolist()
+    return ([*cells, None], np.where(absent, len(cells), codes)) if absent.any() else (cells, codes)
+
+
+def _distinct(values: NDArray) -> tuple[NDArray, Integers]:
+    """Return the different values, ascending, and which of them each is; whole numbers side by side are not sorted."""
+    if values.dtype.kind == "i" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < 4 * len(values):
+            place, held = values.astype(np.int64) - low, np.zeros(high - low + 1, dtype=np.bool_)
+            held[place] = True
+            return (np.flatnonzero(held) + low).astype(values.dtype), (np.cumsum(held) - 1)[place]
+    found, codes = np.unique(values, return_inverse=True)
+    return found, codes.astype(np.int64, copy=False)
+
+
+def _bytes_of(cells: Sequence[Any], options: Mapping[str, Any], alone: bool) -> NDArray[np.uint8]:
+    """Return the bytes (cells, longest + 1) of cells, with room for what follows them; `NO_BYTE` is in no text."""
+    delimiter, made = options["delimiter"], list[bytes]()
+    if not alone and options["quoting"] == csv.QUOTE_MINIMAL and delimiter not in IN_NUMBERS and (
+            set(map(type, cells)) <= {int, float, type(None)}):
+        made = [b"" if cell is None else repr(cell).encode() for cell in cells]
+    else:
+        # The writer sees whether a cell is alone in its row, because a row must not be empty.
+        parts, beside = list[str](), 1 if delimiter == "0" else 0
+        csv.writer(_Parts(parts), **options).writerows(zip(cells, strict=True) if alone else zip(cells, repeat(beside)))
+        made = [part[: -1 if alone else -3].encode() for part in parts]
+    lengths = np.fromiter(map(len, made), dtype=np.int64, count=len(made))
+    width = int(lengths.max(initial=1)) + 1
+    texts = np.array(made, dtype=f"S{width}").view(np.uint8).reshape(-1, width)
+    texts[np.arange(width) >= lengths[:, None]] = NO_BYTE
+    return texts
+
+
+class _Parts:
+    """A file for the writer of CSV that keeps each row apart."""
+
+    def __init__(self, parts: list[str]) -> None:
+        self.write = parts.append
