@@ -160,6 +160,7 @@ def test_scores_that_were_cut_have_mean_0_and_deviation_1_again(truth):
 
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("k", range(len(CRITERIA)), ids=[each.measure for each in CRITERIA])
 @pytest.mark.parametrize("several", [False, True], ids=["rows", "persons"])
 def test_no_neighbours_found_are_further_apart_than_is_proved(k, several):
@@ -241,6 +242,7 @@ def test_the_noise_is_what_the_charge_says_and_all_of_the_budget_is_spent(truth,
         np.testing.assert_allclose(deviations, np.sqrt(2.0) * diameters / 2_000 / own, rtol=1e-6)
 
 
+@pytest.mark.nightly
 def test_values_have_the_noise_that_is_said(truth):
     """400 values each: a standard deviation is off by more than 30 % with a probability below 1e-9."""
     frame, criteria = table(2_000), CRITERIA[:2]
@@ -259,6 +261,7 @@ def rate(release, frame, criteria, budget):
     return np.mean([each.accepted for each in repeated(release, frame, criteria, budget, 300)])
 
 
+@pytest.mark.nightly
 def test_the_truth_passes_and_independent_columns_fail(truth, independent):
     """At epsilon 0.5 and 2,000 rows; the rates are stated in docs/accept.md."""
     criteria = (tm.Criterion("worst one-way", 0.05), tm.Criterion("mean two-way", 0.1),
@@ -385,6 +388,7 @@ def test_each_person_counts_once_however_many_rows_she_has():
         tm.accept(release, frame.iloc[1:], CRITERIA, tm.Budget(2.0), np.random.default_rng(0))
 
 
+@pytest.mark.nightly
 def test_a_release_that_found_its_bounds_and_categories_can_be_asked():
     schema = tm.Schema([tm.Column("age", private_bounds=True),
                         tm.Column("region", kind="categorical", categories="private")])

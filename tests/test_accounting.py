@@ -111,6 +111,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixtures_cost_what_the_central_limit_theorem_says(name):
     (charges, limit), responses, mu = MIXTURES[name]
@@ -152,6 +153,7 @@ def test_more_unequal_charges_than_have_distributions_are_still_bounded(monkeypa
     assert epsilon < epsilon_of(charges, 1e-4) <= filtered_epsilon(charges, 1e-4)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("charges", [[each(600.0, 3), gaussian(1.0)], [pure(1e300), gaussian(1e200)],
                                      [pure(1e-300), gaussian(1e-9)]])
 def test_extreme_charges_cost_no_more_than_adaptively_chosen_ones(charges):
@@ -227,6 +229,7 @@ CLAIMS = {
 }
 
 
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_epsilon_of_claims_is_the_exact_optimum_or_hardly_more(name):
     charges, rest = CLAIMS[name]
@@ -245,6 +248,7 @@ def test_pure_claims_add_up_as_the_decimals_that_were_written():
     assert epsilon_of([claim(0.5, 1e-6)], 1e-6) == 0.5
 
 
+@pytest.mark.daily("1")
 @pytest.mark.parametrize("hundredths", [1, 7])
 def test_thirty_equal_costs_add_up_to_thirty_times_one_whoever_made_them(hundredths):
     noise = Charge("values", "laplace", 100.0, float(hundredths), "L1", 1, "given")

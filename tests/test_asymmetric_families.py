@@ -120,6 +120,7 @@ def test_bounds_hold_for_families_that_do_not_treat_columns_alike():
     assert all(np.median(deviations) < 0.05 for _, deviations, _ in map(simulated, ASYMMETRIC))
 
 
+@pytest.mark.daily("T_40 of one column")
 @pytest.mark.parametrize("name", BEYOND)
 def test_what_no_plan_measures_is_in_the_bounds(name):
     errors, deviations, bounds = simulated(name)
@@ -170,6 +171,7 @@ def test_a_symmetric_family_has_the_same_sums_if_it_does_not_say_so(family):
         np.testing.assert_allclose(asked, declared, rtol=1e-9)
 
 
+@pytest.mark.nightly
 def test_of_very_many_columns_evenly_spaced_ones_stand_for_all():
     asked = []
 

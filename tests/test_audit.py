@@ -59,6 +59,7 @@ def test_the_bound_of_randomised_response_is_near_its_epsilon_and_not_above(epsi
     assert np.mean(bounds) >= epsilon - 0.02 - 9.0 / math.sqrt(20_000 / (1.0 + math.exp(epsilon)))
 
 
+@pytest.mark.daily("0.0")
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_the_computed_false_alarm_is_that_of_drawn_counts(delta):
     rng, runs, other, epsilon, confidence = np.random.default_rng(3), 500, 0.1, 0.7, 0.7
@@ -94,6 +95,7 @@ def test_a_number_that_comes_up_again_is_an_event():
 # Ratios
 
 
+@pytest.mark.nightly
 def test_ratios_of_gaussian_and_laplace_noise_have_their_laws():
     subject = subject_of("gaussian")
     mu = subject.ledger().charges[0].mu
@@ -124,6 +126,7 @@ def test_the_ratio_is_one_function_of_what_was_drawn(name):
     assert adaptive(subject) == (name == "ImprovedTrigI, L = 2" or name.startswith("tables"))
 
 
+@pytest.mark.nightly
 def test_pure_ratios_are_at_most_what_the_ledger_proves():
     for name in ("TrigI, d = 2", "TrigI, t = 3, published", "ImprovedTrigI, published", "ImprovedTrigI, L = 2",
                  "own, blocks", "minimax, pure", "tables, both rounds, linf",
@@ -152,6 +155,7 @@ def test_batches_hand_out_noise_of_single_calls():
 # What is audited is what the mechanisms do
 
 
+@pytest.mark.daily(6)
 @pytest.mark.parametrize(("name", "mechanism", "delta"), [
     ("TrigI, t = 3, published", tm.TrigI(degree=3, grid=4, calibration="published"), 0.0),
     ("TrigII", tm.TrigII(degree=2, grid=4), 1e-3),
@@ -198,6 +202,7 @@ def by_day(names):
     return [pytest.param(name, marks=[pytest.mark.nightly] * (name in BY_NIGHT)) for name in names]
 
 
+@pytest.mark.daily(14)
 @pytest.mark.parametrize("name", by_day(SUBJECTS))
 def test_no_correct_mechanism_is_refuted(name):
     runs = (1_200 if name in NEAR else 600) if not adaptive(subject_of(name)) else 60 if "closer" in name else 100
@@ -219,6 +224,7 @@ def test_no_correct_mechanism_is_refuted_with_real_noise(name):
     assert line["fault"] == ""
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("name", by_day(name for name in FAULTS if name != "noisy mean, n = 5"))
 def test_every_planted_fault_is_refuted(name):
     line = audited(name, "simulated", RUNS.get(name, 2_000))
@@ -235,6 +241,7 @@ def test_real_releases_that_are_audited_are_certified_first(monkeypatch):
     assert Listener(same(0.0)).simulated
 
 
+@pytest.mark.nightly
 def test_the_report_and_the_check_tell_faults_from_correct_mechanisms(tmp_path):
     rows = [audited("TrigI", "simulated", 200), audited("seed", "simulated", 200)]
     text = "\n".join(page(pd.DataFrame(rows), Asked()))

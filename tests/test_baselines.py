@@ -202,6 +202,7 @@ def test_the_uniform_baseline_is_the_uniform_distribution():
     np.testing.assert_allclose(release.distribution.answers(pairs), exact, rtol=1e-7)
 
 
+@pytest.mark.nightly
 def test_the_code_of_the_package_is_all_but_what_only_shows_or_is_run_by_itself():
     every = {".".join(path.relative_to(cells.ROOT).with_suffix("").parts).removesuffix(".__init__")
              for path in (cells.ROOT / "trigmech").rglob("*.py")}

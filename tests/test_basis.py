@@ -297,6 +297,7 @@ def worst_rows(name, p):
     return oracles.largest_movement(SETS[name].index, p, np.random.default_rng(8), angles, starts)
 
 
+@pytest.mark.daily(4)
 @each_norm
 @each_set
 def test_no_replacement_found_moves_the_means_further_than_the_bound(name, p):

@@ -243,6 +243,7 @@ def consequences(made, folder, bars=True):
             "error": answers and answers.error and vars(answers.error), "guarantee": repr(made.ledger.guarantee)}
 
 
+@pytest.mark.daily(3)
 @each_case
 @pytest.mark.usefixtures("few_resamples")
 def test_what_follows_the_release_is_the_same_for_any_table_with_the_same_released_numbers(case, monkeypatch, tmp_path):
@@ -278,6 +279,7 @@ def test_so_it_is_of_a_real_release_and_its_ledger_file(case, monkeypatch, tmp_p
     assert differences(*(consequences(each, tmp_path) for each in made)) == []
 
 
+@pytest.mark.daily(".csv")
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_so_it_is_of_files(suffix, monkeypatch, tmp_path):
     made, replayed = [], None
@@ -290,6 +292,7 @@ def test_so_it_is_of_files(suffix, monkeypatch, tmp_path):
     assert differences(*made) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("unpainted")  # Pictures are painted of what is compared above.
 def test_so_is_the_report(monkeypatch, tmp_path):
     monkeypatch.setattr(report_sections, "MOST_QUERIES", 30)
@@ -345,6 +348,7 @@ def draws_of(charges, tape):
     assert place == len(tape.given)
 
 
+@pytest.mark.daily(3)
 @each_case
 def test_what_is_handed_to_the_noise_moves_no_further_than_is_charged(case, monkeypatch):
     one, *others = neighbours(CASES[case][0])

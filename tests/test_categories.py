@@ -154,7 +154,7 @@ def shown_of_one_row_each(noise, count, columns, delta):
 @pytest.mark.parametrize(("columns", "noise"), [(1, SimulatedNoise(np.random.default_rng(1))), (4, SystemNoise())])
 def test_a_key_of_one_row_is_released_with_the_probability_that_is_charged_for(columns, noise, monkeypatch):
     monkeypatch.setattr(categories, "MOST_FOUND", 10**6)
-    count, delta = 8_000 // columns, 0.02
+    count, delta = 4_000 // columns, 0.02
     # A false alarm has a probability of 1e-9.
     low, high = stats.binom.ppf([5e-10, 1.0 - 5e-10], count * columns, delta / columns)
     assert low < shown_of_one_row_each(noise, count, columns, delta) < high

@@ -326,7 +326,7 @@ def test_a_cell_of_digits_and_points_alone_has_no_unit():
         "word", "word", "word", "unit", "unit", "unit", "unit"]
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(cells.map(str.strip), st.sampled_from(".,"))
 def test_a_cell_is_a_number_or_a_date_as_the_reader_takes_it(cell, decimal):
     from trigmech.tables.csv_cells import with_points

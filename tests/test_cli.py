@@ -1081,6 +1081,7 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(d, run, f
     np.testing.assert_array_equal([made.evaluation.worst_absolute for made in drawn], [each[:, 1] for each in wanted])
 
 
+@pytest.mark.daily("True")
 @pytest.mark.parametrize("simulated", [True, False])
 def test_the_demo_s_picture_names_the_guarantee_and_draws_both_tables(simulated, tmp_path, monkeypatch):
     figures = []

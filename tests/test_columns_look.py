@@ -206,7 +206,7 @@ def check_distribution(column, k, looked):
     assert ((ranks[k:] >= 0.0) & (ranks[k:] <= 1.0 + 1e-12)).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(noisy_columns())
 @example((column_of(2, 4), np.zeros(6), 0.1, True))
 @example((column_of(1, 4), np.full(5, -1e300), 1e300, True))
@@ -326,6 +326,7 @@ def cumulative_errors(column, edges, truth, k):
 KINDS = ["even", "bell", "lumps", "atom"]
 
 
+@pytest.mark.daily(16)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [0, 2])
 @pytest.mark.parametrize("cumulative", [True, False])
@@ -356,6 +357,7 @@ def test_the_distribution_function_is_as_accurate_as_the_noise_allows(kind, k, c
         assert at_all <= 2.0 * most + CORNER * deviation
 
 
+@pytest.mark.nightly
 def test_most_noise_of_an_even_column_is_gone_and_no_atom_is_hidden():
     deviation, wrong = 2e-3, np.zeros(2)
     for seed in range(10):
@@ -633,6 +635,7 @@ def test_a_table_is_shrunk_along_its_singular_vectors(a, b, seed, noise):
     np.testing.assert_allclose(kept[~above], part * values[~above], atol=1e-9)
 
 
+@pytest.mark.nightly
 def test_tails_that_are_noise_do_not_widen_a_column_and_others_stay():
     # All rows lie in the middle tenth of the range; of another column a twentieth lies in each far end.
     rng, wide, partition = np.random.default_rng(0), [], Partition((), 0, even_edges(None, 128), None)
@@ -648,6 +651,7 @@ def test_tails_that_are_noise_do_not_widen_a_column_and_others_stay():
         assert least < wide[-1] < most, wide
 
 
+@pytest.mark.nightly
 def test_where_all_is_noise_a_column_is_seldom_gathered_in_its_middle():
     rng, partition, spread = np.random.default_rng(1), Partition((), 0, even_edges(None, 64), None), []
     for _ in range(60):

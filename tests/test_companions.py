@@ -313,6 +313,7 @@ def test_points_in_space_are_uniform_in_their_layer_and_points_of_the_whole_set_
     assert np.abs(drawn).mean(axis=0) == pytest.approx([made.expected_size(0), made.expected_size(1)], rel=0.05)
 
 
+@pytest.mark.nightly
 def test_noise_in_space_without_entries_or_with_gaps_is_refused_and_the_best_width_is_better():
     with pytest.raises(InputError, match="at least one entry"):
         LayersInSpace([], 1.0, 0.5)
@@ -337,6 +338,7 @@ def test_the_sources_statements_on_rates_are_judged_by_committed_rates():
 # Composition
 
 
+@pytest.mark.nightly
 def test_the_optimum_of_composition_is_that_of_a_checked_implementation_and_of_the_package():
     for each, k, known in ((0.1, 10, 0.9937), (0.1, 100, 4.3068), (0.1, 1000, 17.79), (1.0, 100, 79.84),
                            (1.0, 1000, 577.8)):
@@ -349,6 +351,7 @@ def test_the_optimum_of_composition_is_that_of_a_checked_implementation_and_of_t
     assert composition.exact_delta(1.0, 0.7, 3) == pytest.approx(brute)
 
 
+@pytest.mark.nightly
 def test_the_printed_theorem_of_composition_is_false_and_the_others_are_not():
     assert composition.published(1.0, 200) < composition.exact(1.0, 200)
     for each, k in itertools.product((0.01, 0.1, 1.0), (1, 30, 1000)):
@@ -405,6 +408,7 @@ def test_a_gallery_without_data_says_where_to_put_them(monkeypatch, tmp_path):
 # Privacy claims
 
 
+@pytest.mark.daily("sample_and_aggregate")
 @pytest.mark.parametrize("claim", [
     # By day two claims have the same bound. The laws of both corrected filters are tested by day below.
     pytest.param(claim, marks=[pytest.mark.nightly] * claim.__name__.endswith(("_filter", "_max")))
@@ -507,6 +511,7 @@ def test_every_entry_is_in_the_document_with_its_command(name):
     assert f"python -m experiments.errata {name}`" in text
 
 
+@pytest.mark.nightly
 def test_the_command_prints_claims_of_companions_too(capsys):
     errata_of_the_thesis.main(["propose_test_release"])
     printed = capsys.readouterr().out
@@ -738,6 +743,7 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
         discrete.load("nltcs")
 
 
+@pytest.mark.nightly
 @needs_nltcs
 def test_on_nltcs_the_honest_tree_and_privbayes_are_where_they_are_expected():
     table, domain = discrete.load("nltcs")

@@ -87,15 +87,16 @@ def facts():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(advised, "_step", once)
-        return tm.advise(tm.Schema([tm.Column(name, 0, 90, "integer") for name in ADVISED]), 500).facts, once
+        return tm.advise(tm.Schema([tm.Column(name, 0, 9, "integer") for name in ADVISED]), 500).facts, once
 
 
+@pytest.mark.daily("60")
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_advice_fits_a_terminal_and_loses_no_word_of_it(width, facts, tmp_path, monkeypatch, capsys):
     facts, once = facts
     monkeypatch.setattr(advised, "_step", once)
     (tmp_path / "schema.toml").write_text("".join(
-        f"[columns.\"{name}\"]\nkind = \"integer\"\nlower = 0\nupper = 90\n" for name in ADVISED))
+        f"[columns.\"{name}\"]\nkind = \"integer\"\nlower = 0\nupper = 9\n" for name in ADVISED))
     asked = ["advise", str(tmp_path / "schema.toml"), "--rows", "500"]
     said = shown_by(monkeypatch, capsys, *asked, width=width)
     lines = said.splitlines()
@@ -121,6 +122,7 @@ def test_wide_tables_are_wrapped_on_paper_which_has_no_scroll_bar(tmp_path):
     assert ".n { white-space: normal; }" in paper.split("</style>")[0]
 
 
+@pytest.mark.nightly
 def test_a_dependence_of_rounding_errors_is_no_dependence(made):
     expected = forecast(made.release, made.schema, made.distribution.points)
     assert all(strength == 0.0 or strength > 1e-9 for strength in expected.strengths.values())

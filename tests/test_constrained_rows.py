@@ -152,6 +152,7 @@ def test_too_many_combinations_are_refused_before_the_charge():
         witness(Schema(columns, rules))
 
 
+@pytest.mark.nightly
 @laws
 @given(st.lists(trees(conditions()), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_positions_decide_but_for_numbers_of_the_same_cell(rules, seed):

@@ -241,6 +241,7 @@ def test_a_value_of_a_table_that_is_no_category_is_refused_without_being_quoted(
         schema.holds(pd.DataFrame({"level": ["low", "secret"]}))
 
 
+@pytest.mark.nightly
 @laws
 @given(trees(conditions()))
 def test_allowed_combinations_are_those_of_rows(tree):
@@ -380,7 +381,7 @@ SMALL_ROWS = [dict(zip("abxy", row, strict=True))
               for row in itertools.product([0, 1, 2, None], [1, 2], [*GRID, 7.0], GRID)]
 
 
-@settings(laws, max_examples=75)
+@settings(laws, max_examples=40)
 @given(st.lists(conditions(SMALL_HELD, SMALL_PAIRS, SMALL_NAMED), max_size=3, unique_by=written),
        st.lists(trees(conditions(SMALL_HELD, SMALL_PAIRS, SMALL_NAMED)), max_size=3, unique_by=written))
 def test_what_no_row_can_keep_is_refused_and_nothing_else(simple, more):
@@ -401,6 +402,7 @@ def test_what_no_row_can_keep_is_refused_and_nothing_else(simple, more):
         assert all(possible([other for other in named if other is not rule]) for rule in named)
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize(("columns", "constraints", "possible"), [
     ([Column(name, 0, 1) for name in "abcd"], ["a < b and b < c and c < d and a > 0 and d < 1"], True),
     ([Column(name, 0, 3, "integer") for name in "abcd"], ["a < b", "b < c", "c < d"], True),

@@ -44,6 +44,7 @@ def written_digits(text):
 # Numbers
 
 
+@pytest.mark.nightly
 @laws
 @given(st.integers(-10**6, 10**6), st.integers(1, 10**7), st.integers(0, 6))
 def test_numbers_have_as_many_digits_as_a_ten_thousandth_of_the_range(low, count, places):
@@ -76,6 +77,7 @@ def test_rounding_stays_within_bounds_that_are_no_short_decimals():
         assert found[99:101].tolist() == [lower, upper]
 
 
+@pytest.mark.nightly
 def test_a_sampled_table_has_no_digits_that_mean_nothing():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"bill": rng.normal(44.0, 5.0, 300), "mass": rng.normal(4200.0, 800.0, 300)})
@@ -114,6 +116,7 @@ def test_decimals_that_were_there_come_back(low, count, places, parts):
                                        np.empty((0, 1)))["x"].tolist() == known
 
 
+@pytest.mark.nightly
 @laws
 @given(st.floats(1e-6, 1e4), st.floats(1.5, 1e9), st.sampled_from(["log", "log1p"]))
 def test_under_a_transform_steps_grow_with_the_numbers_and_keep_their_order(lower, factor, transform):

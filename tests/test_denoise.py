@@ -136,6 +136,7 @@ def refutes(kept, sets, rate):
     return stats.binomtest(int(kept), sets, rate).pvalue < 1e-9
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("caution", [0.0, 1.0, 4.0])
 def test_pure_noise_goes_to_independence_but_for_a_computed_share(caution):
     kept, sets, rate = share_of_noise_kept(caution)

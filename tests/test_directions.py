@@ -55,6 +55,7 @@ def test_values_are_products_and_means_are_their_means():
     assert np.abs(values).max() <= 0.5
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("d", [2, 3, 6, 12])
 @pytest.mark.parametrize(("norm", "order"), [("L2", 2), ("L1", 1), ("Linf", np.inf)])
 def test_no_pair_of_rows_moves_the_products_further_than_is_charged(d, norm, order):

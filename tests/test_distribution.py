@@ -67,6 +67,7 @@ def first_rows(distribution, draws=12_000):
     return counts(distribution, np.vstack([distribution.sample(5, rng)[:1] for _ in range(draws)]))
 
 
+@pytest.mark.nightly
 def test_each_row_by_itself_follows_the_distribution():
     # Eight groups of five points: the two-sided chi-square test fails by chance less than once in 1e9.
     distribution = example()

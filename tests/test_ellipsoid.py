@@ -50,6 +50,7 @@ def test_the_radius_has_the_law_of_uniform_volume(k, how):
     assert oracles.misfit(radii ** (1.2 * k), stats.uniform()) > 1.0
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_directions_are_uniform_on_the_sphere(k):
     points = unit_ball(k, "uniform")

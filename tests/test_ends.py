@@ -54,6 +54,7 @@ def test_intervals_as_narrow_as_ends_stay_without_ends():
 NOISE = {True: lambda deviation: norm(scale=deviation), False: lambda deviation: laplace(scale=deviation / 2.0**0.5)}
 
 
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("normal", [True, False])
 @pytest.mark.parametrize("deviation", [0.003, 0.05, 0.4])
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.9, 1.0])

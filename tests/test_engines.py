@@ -286,6 +286,7 @@ def test_files_that_do_not_fit_are_refused(pattern, tmp_path):
         tm.synthesize(pattern, SCHEMA, BUDGET, engine="processes")
 
 
+@pytest.mark.nightly
 def test_cells_that_break_a_rule_are_refused_without_a_quote(pattern, tmp_path):
     folder = Path(pattern).parent
     odd = table(10).set_column(1, "pay", pa.array([SECRET] * 10))

@@ -118,6 +118,7 @@ def test_persons_and_private_bounds(address, tmp_path):
     assert measured(written(folder, whole), tmp_path, schema=schema, engine="dask", scheduler=address) == alone
 
 
+@pytest.mark.nightly
 def test_a_person_counts_once_in_whatever_partitions_her_rows_are(address, tmp_path):
     whole = table(persons=True)
     who = [f" {name}" if k % 3 else f"{name}\u00a0" for k, name in enumerate(whole["who"].to_pylist())]
@@ -136,6 +137,7 @@ def test_a_person_s_rows_of_a_long_partition_are_summed_together(monkeypatch):
     assert found.n == exact.n == persons
 
 
+@pytest.mark.nightly
 def test_the_pieces_of_a_worker_that_died_count_once(address, whole, tmp_path):
     exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(FunctionSums(BASIS))
     found = sums(address, frame(whole), Ending(BASIS, folder=str(tmp_path), times=1))

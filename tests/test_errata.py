@@ -236,6 +236,7 @@ def test_no_pair_costs_more_of_algorithm_5_than_half_of_the_means_moving_by_two(
         assert errata.exact_delta(epsilon, [(ratio, 1) for ratio in moved if ratio > 1e-3])[1] <= worst * 1.001
 
 
+@pytest.mark.nightly
 def test_algorithm_5_is_private_at_1_and_a_thousandth_and_not_at_smaller_delta_or_larger_epsilon():
     for d in (2, 6, 10):
         assert errata.exact_delta(1.0, errata.half_moving(d, 1.0, 1e-3))[1] < 1e-3
@@ -465,6 +466,7 @@ def corrected_angle(values, s, subspaces, noise):
     return float(2 * lower / gap + shrink ** len(noise) * start)
 
 
+@pytest.mark.nightly
 def test_the_corrected_theorem_2_11_holds():
     rng = np.random.default_rng(2110)
     applied, near = 0, 0.0
@@ -590,6 +592,7 @@ def test_algorithm_10_is_private_at_1_and_a_thousandth_on_the_sizes_of_the_thesi
         assert proved == pytest.approx(losses.get_epsilon_for_delta(1e-3), rel=0.01)
 
 
+@pytest.mark.nightly
 def test_the_steps_of_algorithm_10_do_not_add_up_as_theorem_2_13_says():
     charges = noise_scales(ChebyshevBasis.graded(8, 50), 1000, Budget(1.0, 1e-3), "published", True, 2, 10)
     claims = [charges.means.claim, charges.mean.claim, charges.axes(0.0).claim]

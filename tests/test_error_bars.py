@@ -71,6 +71,7 @@ def coverage_p(name, deviations_by=1.0):
     return stats.binom.cdf(covered, RUNS, 0.95)
 
 
+@pytest.mark.daily("pairs")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * (name == "gaussian"))
                                   for name in workloads(2)])
 def test_bounds_hold_at_the_rate_that_they_state(name):
@@ -202,6 +203,7 @@ def test_the_bound_of_the_worst_shares_the_risk_among_all_queries(queries, level
     np.testing.assert_allclose(bars.worst, each.max(axis=0), rtol=1e-9)
 
 
+@pytest.mark.nightly
 def test_more_noise_gives_wider_bounds():
     small, large = (run(7, 3, n=n)[1].predicted_error(SecondMoments(3)) for n in (20_000, 200))
     assert (small.deviation < large.deviation).all()
@@ -277,6 +279,7 @@ def missed():
     return found
 
 
+@pytest.mark.nightly
 def test_error_bars_hold_what_the_fit_missed():
     held, noise_alone, frequencies, by_noise = [], [], [], []
     for X, made in missed():

@@ -46,6 +46,7 @@ def folders(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_a_cell_is_computed_once_and_is_the_same_when_computed_again(folders):
     cell = runs.release("WDBC", "ImprovedTrigII", {"n_candidates": 500}, delta=1e-3, n_queries=100)
     first = cells.run_cell(cell)
@@ -84,6 +85,7 @@ def test_committed_pages_are_what_their_committed_lines_make(stem, page):
         assert abs(float(one) - float(other)) <= 1.01 * 10.0**-digits * ("." in one or "." in other)
 
 
+@pytest.mark.nightly
 def test_the_check_notices_a_broken_promise(tmp_path):
     for table in ("table_3_2", "table_3_3"):
         text = (cells.RESULTS / f"{table}.csv").read_text()
@@ -181,6 +183,7 @@ def made_up(dataset, row, errors, setting="B", proved=1.0, seconds=0.5, workload
         for _ in range(repetitions) for where, what, sigma, value in numbers]))
 
 
+@pytest.mark.nightly
 def test_cells_above_the_goal_are_marked_and_counted():
     # The goals of PKS in setting B are .006 .002 .0007 .0003 .0002; one that is met exactly is met.
     lines = pd.concat([made_up("PKS", "MomentMechanism", [0.006, 0.0021, 0.0001, 0.0004, 0.0001]),
@@ -235,6 +238,7 @@ def test_lines_do_not_depend_on_which_cell_was_done_first(monkeypatch):
     assert frames.markdown(["a", "b"], [["x", 1]]) == ["| a | b |", "| --- | --- |", "| x | 1 |"]
 
 
+@pytest.mark.nightly
 def test_the_check_of_w1_notices_broken_promises_and_skips_what_is_not_there(tmp_path):
     assert comparison.check(tmp_path) == []
 
@@ -276,6 +280,7 @@ def quickly(folders, monkeypatch):
     return folders
 
 
+@pytest.mark.nightly
 def test_the_three_workloads_share_their_cells(quickly):
     for workload in ("w1", "w2", "w3"):
         path = program.EXPERIMENTS[workload](Asked(("WDBC",), quick=True))

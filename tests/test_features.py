@@ -74,6 +74,7 @@ def slope_by_definition(features, X, y, degree=float):
     return out
 
 
+@pytest.mark.daily(12)
 @each_set
 @pytest.mark.parametrize("n", [3, 257])
 def test_values_means_and_gradients_are_those_of_the_definition(features, n):

@@ -42,6 +42,7 @@ def note(results, file, **made):
 NOW = {name: f"now of {name}" for name in fingerprints.OWN}
 
 
+@pytest.mark.daily("TableMechanism", "TableMechanism (pure)", "MomentMechanism", "the thesis's")
 @pytest.mark.parametrize("mechanism", fingerprints.OWN)
 def test_the_code_gives_what_is_noted_of_it(mechanism):
     noted = fingerprints.known(RESULTS)[mechanism][-1]["numbers"]
@@ -58,6 +59,7 @@ def smaller(function):
     return lambda *given, **named: 0.999 * function(*given, **named)
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize(("mechanism", "where", "other"), [
     pytest.param(fingerprints.DEFAULT, "trigmech.reconstruction.tables.FIRMNESS_BY_ROWS", lambda value: 0.8 * value,
                  marks=pytest.mark.nightly),

@@ -104,6 +104,7 @@ def test_a_million_points_are_fitted_to_a_certified_gap(d, N, t):
 # Weights
 
 
+@pytest.mark.daily(18)
 @pytest.mark.parametrize("method", ["columns", "whole"])
 @pytest.mark.parametrize("kind", ["noisy", "exact", "far outside"])
 @pytest.mark.parametrize("cap", [None, 0.5, 0.03])
@@ -163,6 +164,7 @@ def test_the_gap_of_interrupted_weights_is_a_true_bound(interrupt, solves):
     assert fit.objective > 1.001 * optimum >= 1.001 * (fit.objective - fit.gap) * (1.0 - 1e-10)
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("options", [{}, {"cap": 0.15}, {"levels": 5}, {"cap": 0.15, "levels": 5}], ids=str)
 def test_any_dual_in_the_box_bounds_the_optimum_from_below_and_the_best_one_attains_it(options):
     basis, points, target = problem(2, 12, 45, "far outside")
@@ -325,6 +327,7 @@ def test_the_cube_is_at_least_as_good_as_its_start_and_the_objective_is_that_of_
     assert fit.bound_estimate <= fit.objective <= fit.bound_estimate + 1e-3 * max(fit.objective, 1e-3 * K)
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("K", [4, 12])
 def test_one_column_is_the_same_as_the_whole_program_on_a_fine_grid(K, seed):
@@ -339,6 +342,7 @@ def test_one_column_is_the_same_as_the_whole_program_on_a_fine_grid(K, seed):
     assert fit.bound_estimate <= fine * (1.0 + 1e-9) + 1e-12
 
 
+@pytest.mark.nightly
 def test_a_noise_level_ends_the_search_early():
     basis, start, target = cube_problem(5, 56, m=300)
     last = fit_cube(basis, target, start, rng=generator())
@@ -363,6 +367,7 @@ def test_what_a_time_limit_leaves_of_the_cube_is_a_distribution(interrupt, solve
     assert fit.objective == pytest.approx(objective_of(basis, fit.points, fit.weights, target), rel=1e-9)
 
 
+@pytest.mark.nightly
 def test_the_cube_is_fitted_alike_on_one_thread_and_on_two(monkeypatch):
     basis, start, target = cube_problem(3, 20)
     fits = []

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from experiments import cells, further
 from experiments.asked import Asked
 from experiments.small import WITHOUT_DATA
 
 
+@pytest.mark.nightly
 def test_the_page_shows_errors_and_how_many_rows_differ(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
     monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")

@@ -84,6 +84,7 @@ def test_local_maxima_are_at_least_their_neighbours_along_the_axes(d, N):
     assert Grid(d, N).local_maxima(values).tolist() == expected
 
 
+@pytest.mark.daily(20)
 @each_grid
 @pytest.mark.parametrize("make", [
     lambda d: ChebyshevBasis.tensor(d, 3),

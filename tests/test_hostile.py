@@ -117,6 +117,7 @@ FINE = {
 }
 
 
+@pytest.mark.daily(10)
 @pytest.mark.parametrize("name", FINE)
 def test_strange_tables_that_are_tables_are_released(name):
     made = release(FINE[name])

@@ -471,6 +471,7 @@ def test_wrong_arguments_are_refused():
         moments.weighted()
 
 
+@pytest.mark.nightly
 def test_rows_keep_constraints():
     schema = tm.Schema([tm.Column("low", 0, 20, "integer"), tm.Column("high", 0, 20, "integer"),
                         tm.Column("open", kind="categorical", categories=("no", "yes"))],
@@ -484,6 +485,7 @@ def test_rows_keep_constraints():
         assert (rows["low"] <= rows["high"]).all()
 
 
+@pytest.mark.nightly
 def test_a_rehearsal_finds_more_uncertainty_with_more_noise():
     found = [made.weighted().posterior.white for made in (release(epsilon=0.5), release(epsilon=20.0))]
     assert found[1] >= 1.0 / 600

@@ -86,6 +86,7 @@ def in_memory(schema=SCHEMA):
 LIMITS = {"in memory": 2**28, "some on the disk": 3_000, "all on the disk": 0}
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS)
 @pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["rows", "persons"])
 def test_a_file_is_parsed_once_and_every_pass_has_the_same_sums(limit, schema, file, folder, parsed, monkeypatch):
@@ -117,6 +118,7 @@ def test_the_file_on_the_disk_is_its_owner_s_and_has_no_name(file, folder, monke
     assert made[0].closed
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("value", ["0", "no", ""])
 @pytest.mark.parametrize("limit", [0, 3_000], ids=["none", "some"])
 def test_no_row_is_written_to_the_disk_if_the_user_forbids_it(value, limit, file, folder, parsed, monkeypatch):
@@ -191,6 +193,7 @@ def test_a_full_disk_costs_time_and_nothing_else(fault, file, folder, parsed, mo
     assert os.listdir(folder) == []
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("name", ["readinto", "seek"])
 @pytest.mark.parametrize("after", [0, 4, 20])
 def test_rows_that_cannot_be_read_back_are_parsed_again_and_none_is_lost(name, after, file, folder, monkeypatch):
@@ -309,6 +312,7 @@ def test_nothing_stays_on_the_disk_when_a_run_is_ended(name, tmp_path):
     assert os.listdir(own) == []
 
 
+@pytest.mark.daily("csv")
 def test_whole_releases_are_the_same_wherever_the_rows_are_kept(file, folder, monkeypatch):
     found = []
     for limit in (2**28, 0):

@@ -248,6 +248,7 @@ def told(lines):
     return {word: sorted(name for found, name in said if found == word) for word in ("granted", "refused", "failed")}
 
 
+@pytest.mark.nightly
 def test_eight_processes_that_charge_at_once_are_granted_the_budget_and_no_more(server, pure):
     with writers(server, 8, 8) as process:
         out, err = process.communicate(timeout=300)

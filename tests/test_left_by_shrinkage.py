@@ -36,6 +36,7 @@ def test_the_estimate_is_on_average_the_squared_distance_to_the_truth(seed):
     assert np.std(apart) / np.sqrt(REPEATS) < 0.02 * whole
 
 
+@pytest.mark.nightly
 def test_where_columns_are_independent_next_to_nothing_is_left_wrong():
     rng = np.random.default_rng(4)
     truth = true_table(False, rng)

@@ -167,6 +167,7 @@ def refutes(count, draws, threshold):
     return stats.binomtest(count, draws, rate).pvalue < 1e-9
 
 
+@pytest.mark.nightly
 def test_pure_noise_passes_as_often_as_the_threshold_says():
     count, draws = alarms(3.0)
     assert not refutes(count, draws, 3.0)

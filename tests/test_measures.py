@@ -219,6 +219,7 @@ def test_the_area_under_the_curve_is_the_chance_of_a_higher_score():
     assert detector.auc(truth, scores) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.nightly
 def test_a_detector_tells_other_rows_and_not_the_same_ones():
     same = CODING.side(table(600, 8))
     boosted, linear, count = detector.detector_aucs(CODING, BOTH[0], same, np.random.default_rng(7))

@@ -82,6 +82,7 @@ def test_the_formulas_leave_degree_one_alone_on_the_data_sets_of_the_thesis(n, d
 # Runs
 
 
+@pytest.mark.daily(8)
 @pytest.mark.parametrize("calibration", ["published", "rigorous"])
 @each_class
 def test_every_mechanism_gives_a_distribution_of_the_cube_with_a_certified_gap(cls, calibration):

@@ -67,6 +67,7 @@ def positions(made, more):
     return all_codes(partitions, made.distribution.points), all_codes(partitions, more)
 
 
+@pytest.mark.nightly
 def test_a_sample_of_more_rows_than_were_fitted_repeats_hardly_any(made):
     fitted = len(made.distribution.points)
     sample = made.sample(20_000, np.random.default_rng(3))
@@ -338,6 +339,7 @@ def test_pieces_are_the_table_and_come_one_by_one(made, monkeypatch):
     assert len(first["age"]) <= mixing.BLOCK
 
 
+@pytest.mark.nightly
 def test_fewer_exchanges_are_offered_where_looks_would_be_too_many(made, monkeypatch):
     offered, moves = [], []
 

@@ -119,6 +119,7 @@ def test_tables_of_every_shape_are_released_within_the_budget(n, d, budget):
     assert synthesis.sample(7, np.random.default_rng(0)).shape == (7, d)
 
 
+@pytest.mark.daily("(1, 0)")
 @each_budget
 def test_awkward_tables_are_no_obstacle(budget):
     for X in (np.zeros((30, 2)), np.ones((30, 2)), np.tile([1.0, -1.0], (30, 1)),
@@ -174,6 +175,7 @@ def test_a_better_budget_gives_a_better_answer(budget):
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
 
+@pytest.mark.nightly
 def test_points_are_as_many_as_rows_within_limits():
     assert len(run(table(5, 1), points=None).distribution.points) == FEWEST_POINTS
     assert len(run(table(1500, 1), points=None).distribution.points) == 1500
@@ -182,6 +184,7 @@ def test_points_are_as_many_as_rows_within_limits():
     assert many.rows == 60_000
 
 
+@pytest.mark.nightly
 def test_a_workload_decides_what_is_measured():
     second = run(table(), Budget(20.0, 1e-6), workload=SecondMoments(3)).release.features
     kernels = run(table(), Budget(20.0, 1e-6), workload=GaussianKernels(3, seed=0, widths=(0.3,))).release.features

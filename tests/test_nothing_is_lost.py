@@ -99,6 +99,7 @@ def test_integers_of_private_bounds_are_saved(delta, tmp_path):
     assert levels[0] == levels[1]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(60)
 def test_special_values_where_floats_are_far_apart_are_sampled(tmp_path):
     columns = [tm.Column("whole", 0, 2**53, "integer", special=(2**53,)),
@@ -283,9 +284,9 @@ def test_the_command_line_refuses_many_random_tables_before_the_charge_or_releas
 
 
 def test_tables_for_lookup_that_a_file_cannot_hold_are_refused_before_the_charge(monkeypatch):
-    # A twentieth of the room, and of the tables.
-    monkeypatch.setattr(archive, "MAX_MANIFEST", archive.MAX_MANIFEST // 20)
-    rows = [[f"key {k:06}" + "x" * 40, k] for k in range(5_000)]
+    # A hundredth of the room, and of the tables.
+    monkeypatch.setattr(archive, "MAX_MANIFEST", archive.MAX_MANIFEST // 100)
+    rows = [[f"key {k:06}" + "x" * 40, k] for k in range(1_000)]
     derived = [tm.Derived(f"d{j}", f'lookup("t{j}", c)', tables={f"t{j}": rows}) for j in range(3)]
     schema = tm.Schema([tm.Column("c", kind="categorical", categories=("u", "v"))], derived=derived)
     with pytest.raises(InputError, match="smaller tables for lookup"):

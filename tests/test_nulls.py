@@ -17,6 +17,7 @@ def test_statistics_are_plain_differences_and_shares():
     assert nulls.difference(table[:2], "x", "arm") == 0.0
 
 
+@pytest.mark.nightly
 def test_a_population_has_no_dependence_on_groups_but_one_of_numbers():
     table = nulls.population(200_000, np.random.default_rng(0))
     assert all(abs(nulls.difference(table, number, group)) < 0.03

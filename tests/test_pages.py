@@ -74,6 +74,7 @@ def own_table(tmp_path_factory):
     return folder / "data.csv"
 
 
+@pytest.mark.nightly
 def test_the_short_pages_run_in_one_process(environment, own_table, tmp_path):
     shutil.copy(own_table, tmp_path)
     status, _, err = run(environment, tmp_path, *(PAGES[name] for name in SHORT))

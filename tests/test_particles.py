@@ -47,6 +47,7 @@ def weights_by_trust_constr(values, target, scales):
     return result.x
 
 
+@pytest.mark.daily("6-2")
 @pytest.mark.parametrize(("m", "K"), [(6, 2), (12, 4)])
 def test_weights_are_those_of_a_general_solver_of_the_primal(m, K):
     values, target, scales = problem(m, K, 0.3)
@@ -115,6 +116,7 @@ def surprise(extra, weights, count, draws):
     return len(weights) * min(stats.binomtest(int(k), draws, rate).pvalue for k, rate in zip(extra, rates, strict=True))
 
 
+@pytest.mark.nightly
 def test_each_index_is_taken_as_often_as_its_weight_says():
     draws, count = 4000, 13
     extra = extra_counts(UNEQUAL, count, draws)
@@ -160,6 +162,7 @@ def test_bad_draws_are_refused(weights, count, jitter):
 # Descent
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("features", [PRODUCTS, WITH_WHOLE_ROWS], ids=["products", "with a whole-row function"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_attainable_targets_are_reached(features, seed):

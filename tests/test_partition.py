@@ -87,6 +87,7 @@ def test_what_is_placed_has_the_position_that_it_was_given(cuts, k, within):
     _there_and_back(Partition(tuple(range(1, k + 1)), 0, cuts), within)
 
 
+@pytest.mark.nightly
 @settings(max_examples=40, deadline=None)
 @given(levels(), st.integers(1, 12), st.integers(0, 3), st.lists(fractions, min_size=1, max_size=4))
 def test_what_is_placed_at_levels_is_a_level_of_its_position(values, count, k, within):

@@ -348,6 +348,7 @@ def test_a_file_that_is_no_part_is_refused(tmp_path, content):
         Part.load(tmp_path / "missing")
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("mechanism", [None, smooth, tm.TableMechanism(workload=tm.workload.Marginals(3)),
                                        tm.MomentMechanism(workload=tm.workload.SecondMoments(2))])
 def test_a_design_comes_back_from_its_file(tmp_path, mechanism):

@@ -81,6 +81,7 @@ def test_means_are_those_of_the_persons_means():
     assert found.means[0] == pytest.approx(x, abs=1e-4)
 
 
+@pytest.mark.daily("public bounds-default")
 @pytest.mark.parametrize(("schema", "mechanism"), [
     pytest.param(SCHEMA, None, id="public bounds-default"), pytest.param(PRIVATE, smooth, id="private bounds-smooth"),
     # By day each mechanism, and bounds of either kind.
@@ -300,6 +301,7 @@ def test_a_full_disk_is_said_before_anything_is_charged(tmp_path, monkeypatch):
 # Neighbours
 
 
+@pytest.mark.daily("default")
 @pytest.mark.parametrize("order", ["default", "smooth"])
 def test_no_person_moves_what_is_drawn_for_further_than_is_charged(order, monkeypatch):
     # A person of up to a thousand rows, replaced by another: each draw's values, given the draws before.

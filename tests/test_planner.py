@@ -59,6 +59,7 @@ def test_blocks_cover_all_functions_once_and_in_order(setting):
     assert design.index.K == design.features.K
 
 
+@pytest.mark.daily(4)
 @each_setting
 def test_the_charges_spend_the_budget_and_no_more(setting):
     *_, epsilon, delta = setting
@@ -176,6 +177,7 @@ def scale_p(design, reported, numbers=9000):
 
 
 # Those of all kinds have the same two laws.
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("name", ["two columns", "two columns, pure", "means alone",
                                   pytest.param("three columns, all kinds, pure", marks=pytest.mark.nightly)])
 def test_scales_are_the_standard_deviations_of_what_is_released(name):
@@ -359,6 +361,7 @@ def test_a_design_explains_itself(setting):
 # The promise
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("d", [2, 6])
 def test_the_predicted_error_of_second_moments_is_that_of_a_simulation(d, delta):
@@ -412,6 +415,7 @@ def exact_whole_rows(features, rows):
     return found
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("d", [1, 3, 10])
 def test_no_whole_row_found_errs_by_more_than_is_charged(d):
     rng = np.random.default_rng(d)

@@ -27,6 +27,7 @@ def test_a_plan_is_the_best_by_the_other_seeds():
     assert found["best pairs"] == pytest.approx(3.0)
 
 
+@pytest.mark.nightly
 def test_the_page_shows_predictions_beside_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
     monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")

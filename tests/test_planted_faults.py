@@ -1,21 +1,31 @@
 """The planted faults can be planted, and who plants them tells those that die from those that do not."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from planted_faults import Fault, missing, read
+from planted_faults.__main__ import judged
 
 ROOT = Path(__file__).parents[1]
 FAULTS = read()
 
 
-def test_every_fault_can_still_be_planted_and_its_tests_are_there():
+@pytest.mark.nightly  # By day texts are looked for, below; to compile each takes seconds.
+def test_every_fault_can_still_be_planted():
+    for fault in FAULTS:
+        assert fault.planted((ROOT / fault.file).read_text(encoding="utf-8")), fault.name
+
+
+def test_the_text_of_every_fault_stands_once_and_its_tests_are_there():
+    sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in {fault.file for fault in FAULTS}}
     for fault in FAULTS:
         # Of the package, of what measures it, or of what is said of it.
         assert fault.file.startswith(("trigmech/", "experiments/", "docs/")) or fault.file == "README.md", fault.name
-        assert fault.planted((ROOT / fault.file).read_text(encoding="utf-8")), fault.name
+        assert sources[fault.file].count(fault.old) == 1, fault.name
+        assert fault.new != fault.old, fault.name
         assert fault.tests, fault.name
         assert missing(fault, ROOT) == [], fault.name
         assert fault.why.endswith("."), fault.name
@@ -105,6 +115,16 @@ def attempted(folder, names, source=SOURCE):
     # The tree itself is left alone.
     assert (folder / "double.py").read_text() == source
     return done
+
+
+@pytest.mark.parametrize(("status", "printed", "verdict"), [
+    (0, "", "SURVIVED"), (1, "FAILED tests/test_a.py::test_a - assert 1 == 2\n", "died"), (-signal.SIGSEGV, "", "died"),
+    (-signal.SIGABRT, "1 passed\n", "died"), (-signal.SIGKILL, "", "could not be tested"),
+    (1, "ERROR tests/test_a.py - ImportError: no\n", "could not be tested"),
+    (1, "FAILED tests/test_a.py::test_a - NameError: name 'x'\n", "could not be tested"),
+    (5, "no tests ran\n", "could not be tested")])
+def test_a_failed_test_and_a_crash_are_deaths_and_nothing_else_is(status, printed, verdict):
+    assert judged(subprocess.CompletedProcess([], status, printed, ""))[0] == verdict
 
 
 @pytest.mark.nightly

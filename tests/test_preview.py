@@ -90,6 +90,7 @@ def test_what_a_logarithm_is_taken_of_is_written_as_one_would_write_it(lower, wh
     assert expected.columns[0].what == what
 
 
+@pytest.mark.nightly
 def test_every_kind_of_column_is_told_in_its_own_units():
     expected = preview(100_000, EVERYTHING, tm.Budget(1.0, 1e-6), mechanism=MOMENTS)
     said = {(each.column, each.what): each for each in expected.columns}
@@ -269,6 +270,7 @@ def as_said(found, budget, mechanism):
     return list(compared)
 
 
+@pytest.mark.daily("gaussian")
 @pytest.mark.parametrize("budget", [tm.Budget(2.0, 1e-5), tm.Budget(2.0)], ids=["gaussian", "pure"])
 def test_the_noise_of_moments_is_as_large_as_the_preview_says(budget):
     found = {}
@@ -291,6 +293,7 @@ def test_the_noise_of_moments_is_as_large_as_the_preview_says(budget):
     assert len(as_said(found, budget, MOMENTS)) >= 5
 
 
+@pytest.mark.daily("pure")
 @pytest.mark.parametrize("budget", [tm.Budget(2.0, 1e-5), tm.Budget(2.0)], ids=["gaussian", "pure"])
 def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget):
     found, mechanism = {}, tm.TableMechanism()

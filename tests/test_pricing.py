@@ -71,6 +71,7 @@ def largest_possible_gain(ends, index, y):
                for x in ends for j in range(len(x)) for series in [restriction(x, j, index, y)])
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize(("d", "degree"), CASES)
 def test_no_column_alone_can_improve_an_end(d, degree):
     basis, y, rng = combination(d, degree, 2)

@@ -321,6 +321,7 @@ def test_distances_of_columns_are_those_of_sorted_values_and_counts():
     assert found["w1_mean"] == pytest.approx((w1 + tv) / 2.0)
 
 
+@pytest.mark.nightly
 def test_distances_of_pairs_are_those_of_the_best_of_all_matchings():
     real, made = workers(5, 1).fillna({"pay": 40.0}), workers(5, 2, noise=30.0).fillna({"pay": 40.0})
     distances = []
@@ -384,6 +385,7 @@ def test_errors_of_ranges_are_those_of_counted_rows():
         assert found[f"range{k}_mean"] == pytest.approx(np.mean(errors))
 
 
+@pytest.mark.nightly
 def test_models_learn_what_a_table_holds_and_notice_what_it_does_not():
     real, test = workers(600, 1), workers(400, 2)
     shuffled = real.assign(ill=real["ill"].sample(frac=1.0, random_state=0).to_numpy())
@@ -601,6 +603,7 @@ def mixed(n, seed):
                          "sex": rng.integers(0, 2, n)})
 
 
+@pytest.mark.nightly
 def test_a_rival_sees_codes_of_public_cells_and_its_table_comes_back_in_the_columns_own_values(newcomer):
     table = mixed(400, 1)
     made, facts = run_copy(newcomer, table, MIXED)
@@ -623,6 +626,7 @@ def test_a_rival_sees_codes_of_public_cells_and_its_table_comes_back_in_the_colu
     assert facts["replace_one_rho"] == pytest.approx(0.04)
 
 
+@pytest.mark.nightly
 def test_a_rival_that_fails_or_runs_out_of_time_says_so(newcomer):
     table = mixed(20, 1)
     with pytest.raises(rivals.RivalError, match="ValueError: no such thing"):
@@ -655,6 +659,7 @@ def plain_delta(rho, epsilon):
                         for order in orders))
 
 
+@pytest.mark.nightly
 def test_budgets_of_added_and_of_replaced_rows_are_converted_by_the_known_formulas():
     for epsilon, delta in ((1.0, 1e-5), (0.3, 1e-9), (5.0, 1e-6)):
         rho = interface.rho_of(epsilon, delta)
@@ -730,6 +735,7 @@ def run_board(*arguments):
     return CliRunner().invoke(program.app, ["run", *arguments])
 
 
+@pytest.mark.nightly
 def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
     asked = ("nist", "--datasets", "tiny,synmeter_bean", "--methods",
              "independent,bootstrap,Copy-copy,Break-copy", "--eps", "5", "--seeds", "2", "--cells", "16")
@@ -753,6 +759,7 @@ def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
     assert (small / "nist_partial.csv").read_text(encoding="utf-8") == before
 
 
+@pytest.mark.nightly
 def test_a_data_set_and_a_rival_are_one_short_file_each(small, tmp_path, monkeypatch):
     # Those that the page shows.
     shown = re.findall(r"<!-- file: (\w+)/(\w+\.py) -->\n```python\n(.*?)```", (cells.HERE / "README.md").read_text(
@@ -864,6 +871,7 @@ def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
     assert drawn["error"]["bootstrap", 0.0] < drawn["error"]["independent", 0.0]
 
 
+@pytest.mark.nightly
 def test_scores_are_computed_anew_without_making_the_table_anew(small, monkeypatch):
     cell = boards.TableCell("tiny", "adult", "Copy-copy", 16, 1.0, 0, 1.0)
     first = cells.run_cell(cell)

@@ -99,7 +99,7 @@ def test_no_neighbour_moves_what_is_drawn_further_than_is_charged_for(epsilon, l
     assert design.measured.dependence.law == law
     session, rows = Noted(), random_rows(n, rng)
     furthest = dict.fromkeys((charge.purpose for charge in design.charges), 0.0)
-    for attempt in range(60):
+    for attempt in range(30):
         other = rows.copy()
         other[0] = random_rows(1, rng)[0]
         if attempt % 3 == 0:
@@ -134,6 +134,7 @@ def test_what_noise_is_too_small_for_is_refused_before_the_charge():
         plan_tables(100, MIXED, tm.Budget(1e-9, 0.0), Shares(1e-6, 0.0, 0.0))
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize(("law", "entries"), [("linf", 1), ("linf", 17), ("laplace", 17), ("gaussian", 17)])
 def test_deviations_are_those_of_the_noise(law, entries):
     noise = SimulatedNoise(np.random.default_rng(3))
@@ -254,6 +255,7 @@ def test_shrinkage_uses_that_few_factors_explain_many_products():
     np.testing.assert_allclose(shrunk_products(true, 1e-9, places), true, atol=1e-8)
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize("noise", [0.2, 1.0, 30.0, 1e9, 1e200])
 def test_no_noise_of_contrasts_is_taken_for_dependence(noise):
     """A factor for each product would leave about half of the noise, however impossible such products are."""
@@ -334,6 +336,7 @@ def contrasted():
     return frame, made
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("unpainted")
 def test_reports_and_previews_tell_contrasts(contrasted, tmp_path, monkeypatch):
     monkeypatch.setattr(report_sections, "MOST_QUERIES", 60)
@@ -362,6 +365,7 @@ def test_rehearsals_of_contrasts_have_their_plan_and_noise(contrasted):
     assert design.deviation(design.dependence, again.query.size) == pytest.approx(was.noise)
 
 
+@pytest.mark.nightly
 def test_error_bars_of_contrasts_hold_and_are_not_much_wider(contrasted):
     frame, made = contrasted
     statistic = statistics.marginal(made.schema, ("band", "region"), 3)

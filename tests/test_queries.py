@@ -245,6 +245,7 @@ def test_a_file_gives_back_the_same_query(query):
         assert again.measurements[0].query.diameter(norm) == query.diameter(norm)
 
 
+@pytest.mark.daily(32)
 @kinds
 def test_a_query_is_the_same_at_finer_positions(query):
     finer = [part if part.value is None else part.cut(np.unique(np.concatenate([

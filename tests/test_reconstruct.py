@@ -104,6 +104,7 @@ def test_points_lie_in_the_cube_and_weights_sum_to_one(name, fit):
         assert m <= given.features.basis.K + 1
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("fit", ["rows", "cloud"])
 @pytest.mark.parametrize("n", [300, 3000])
 def test_at_least_half_of_a_sample_as_large_as_the_table_is_distinct(fit, n):
@@ -143,6 +144,7 @@ def test_every_whole_pipeline_gives_correlations_of_the_right_sign():
         assert (np.sign(found) == np.sign(truth)).all()
 
 
+@pytest.mark.nightly
 def test_no_dependence_is_made_of_noise():
     d, n, deviation = 8, 300, 0.1
     workload, features = SecondMoments(d), features_of(8, 3, 2)
@@ -230,6 +232,7 @@ def shuffled(given, seed):
     return Release.of_moments(given.n, features, given.means[places], given.deviations[places], given.domain), places
 
 
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("fit", ["rows", "cloud"])
 @pytest.mark.parametrize("name", ["three columns", "seven columns", "columns alone"])
 def test_functions_may_come_in_any_order(name, fit):

@@ -212,6 +212,7 @@ def test_no_pair_of_rows_moves_a_product_of_the_iteration_more_than_is_charged(d
         assert worst[0] >= 0.6 * l1
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_no_pair_of_tables_exceeds_epsilon_given_what_was_released_before(k):
     # For Laplace noise the largest log ratio of densities is the sum of |shift|_1 / scale over the steps; each
@@ -717,6 +718,7 @@ def test_a_replaced_row_moves_computed_means_by_no_more_than_the_rounding_that_i
     assert 2.0**-55 < error <= rounding(n, int(basis.index.sum(axis=1).max()))
 
 
+@pytest.mark.daily("1000")
 @pytest.mark.parametrize("n", [1_000, 300_000])
 def test_computed_means_err_by_half_a_step_of_the_lattice_and_their_own_rounding(n):
     basis = ChebyshevBasis.graded(3, 40)

@@ -14,6 +14,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from unpainted import leave_out_pictures
 
 from trigmech.errors import InputError
 from trigmech.mechanisms.moment import MomentMechanism
@@ -181,6 +182,7 @@ def pictures_of(page):
         "utf-8", "ignore")
 
 
+@pytest.mark.nightly
 def test_a_real_release_of_numbers_is_told_without_a_warning(numbers, tmp_path):
     path = report.write(numbers, tmp_path / "report.html")
     assert path == tmp_path / "report.html"
@@ -228,7 +230,7 @@ def test_the_same_release_gives_the_same_bytes(numbers, tmp_path):
     assert [(tmp_path / "f" / name).read_bytes() for name in names] == before
 
 
-def test_with_the_table_page_title_and_files_say_that_they_are_not_private(numbers, tmp_path):
+def test_with_the_table_page_title_and_files_say_that_they_are_not_private(numbers, tmp_path, monkeypatch):
     path = report.write(numbers, tmp_path / "r.html", numbers_table(), tmp_path / "figures")
     assert path == tmp_path / "r.not-private.html"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["figures", "r.not-private.html"]
@@ -243,6 +245,7 @@ def test_with_the_table_page_title_and_files_say_that_they_are_not_private(numbe
                   "The worst queries of each family", "Within their bounds", "mean product of", "True mean"):
         assert words in page.text, words
     # A name that says it already is left alone.
+    leave_out_pictures(monkeypatch)
     assert report.write(numbers, tmp_path / "Not-Private.html", numbers_table()).name == "Not-Private.html"
 
 
@@ -475,6 +478,7 @@ def test_every_mark_of_a_histogram_lies_in_the_figure_and_apart_from_the_others(
             assert len(figure.axes[0].get_xticklabels()) >= 2
 
 
+@pytest.mark.daily("one")
 @pytest.mark.parametrize("names", [WIDE[:1], [*WIDE, *WIDE]], ids=["one", "many"])
 def test_every_name_lies_in_the_figure(names):
     share, matrix = np.full(len(names[:12]), 1.0 / len(names)), np.eye(len(names))
@@ -486,6 +490,7 @@ def test_every_name_lies_in_the_figure(names):
             assert outside_or_overlapping(figure) == []
 
 
+@pytest.mark.nightly
 def test_errors_and_distances_are_labelled_within_the_figure_and_a_planted_name_outside_is_found():
     values = np.geomspace(1e-9, 1e3, 50)
     with styled():

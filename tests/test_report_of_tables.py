@@ -65,6 +65,7 @@ def hostile():
     return made_of(mixed_schema(), mixed_table(), 5.0)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("unpainted")
 def test_the_page_tells_each_round_what_was_chosen_and_the_strongest_pairs(made, tmp_path):
     page = check(report.write(made, tmp_path / "r.html").read_text(encoding="utf-8"))

@@ -174,6 +174,7 @@ def test_rows_of_plausible_tables_are_so_many_that_rounding_to_rows_is_below_the
     assert abs(found - rows) <= 1
 
 
+@pytest.mark.nightly
 def test_the_worst_bound_is_for_all_values_together():
     _, made = released()
     found = made.error_bars(every()["pair"])
@@ -260,6 +261,7 @@ def test_workloads_ask_the_numbers_alone_wherever_they_stand(level):
     np.testing.assert_array_equal(together.worst, np.concatenate([own.worst for own in wanted]))
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("delta", "crossed"), [(1e-6, None), (0.0, None), (1e-6, "age")])
 def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
     frame = table(12_000, 3)
@@ -285,6 +287,7 @@ def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
         assert all(map(np.array_equal, one.query.maps, other.query.maps))
 
 
+@pytest.mark.nightly
 def test_a_rehearsal_errs_as_the_noise_says():
     _, made = released(0, 3_000)
     points = np.repeat(made.distribution.points[:1], 2_000, axis=0)

@@ -251,6 +251,7 @@ def test_tables_of_a_ridge_reach_their_targets_to_a_twentieth_of_a_row_and_other
         np.testing.assert_allclose(weights, 1.0 / np.maximum(pair.deviation, lowest) ** 2, rtol=1e-9)
 
 
+@pytest.mark.nightly
 def test_without_tables_of_tails_there_is_no_ridge():
     made = tm.synthesize(delays_table(3_000, 0), SCHEMA, tm.Budget(1.0, 1e-8), rng=np.random.default_rng(1))
     assert tables.ridges_of(made.release, tables.copula_of(made.release)) == ()

@@ -132,6 +132,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_whenever_a_process_ends_the_run_goes_on_with_what_was_released(moment, folder, drawn, monkeypatch):
     *where, in_file, made_then, charged = MOMENTS[moment]
@@ -234,6 +235,7 @@ def towns(n=1_200):
                          "a": rng.normal(5.0, 2.0, n), "b": rng.random(n)})
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
 def test_what_was_found_of_a_schema_is_found_again_and_rare_categories_are_in_no_file(count, tmp_path, drawn,
                                                                                       monkeypatch):

@@ -145,6 +145,7 @@ def test_positions_of_each_column_have_its_own_masses():
     assert [column.between for column in found] == [True, True, False, False, False]
 
 
+@pytest.mark.daily("True")
 @pytest.mark.parametrize("complete", [True, False])
 def test_nearest_frequencies_are_the_projection(complete):
     rng = np.random.default_rng(12)

@@ -143,7 +143,7 @@ def mixtures(draw, kind):
 @pytest.mark.parametrize("library", OBJECTS)
 def test_objects_of_any_types_mean_the_same_alone_and_among_others(library, kind):
     # Two of the many times that make a fault of dates visible must meet.
-    @settings(laws, max_examples=100 if kind == "dates" else 25)
+    @settings(laws, max_examples=60 if kind == "dates" else 25)
     @given(mixtures(kind))
     def law(mixture):
         column, cells, order = mixture
@@ -180,6 +180,7 @@ def contained(kind, cell):
         return [cell]
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("outer", [list, tuple, collections.deque])
 @pytest.mark.parametrize("columns", [NUMBERS, DATES, CATEGORIES], ids=["numbers", "dates", "categories"])
 def test_rows_of_a_list_mean_the_same_in_any_containers(outer, columns):
@@ -248,6 +249,7 @@ def taken(table, places):
     return table.take(places) if isinstance(table, pa.Table) else table[places]
 
 
+@pytest.mark.daily(15)
 @pytest.mark.parametrize("library", TYPED)
 def test_rows_of_typed_columns_mean_the_same_alone_and_among_others(library):
     tables = list(made(library))
@@ -267,6 +269,7 @@ CELLS = ["1", "0", "true", "True", "FALSE", "inf", "nan", "1e3", "-0", " 1 ", ""
          "a", '"a"', '" a"', "2020-10-25", "2020-10-25T02:30+01:00"]
 
 
+@pytest.mark.nightly
 @settings(laws, max_examples=30)
 @given(st.sampled_from(NUMBERS + CATEGORIES + DATES), st.lists(st.sampled_from(CELLS), min_size=2, max_size=3))
 def test_rows_of_a_file_mean_the_same_alone_and_among_others(column, cells):
@@ -325,6 +328,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.daily(15)
 @pytest.mark.parametrize("library", NOTHING)
 @pytest.mark.parametrize("column", [column for column in NUMBERS + CATEGORIES + DATES if column.missing != "refuse"])
 def test_a_column_without_any_value_is_read_as_any_kind(library, column):

@@ -202,6 +202,7 @@ def test_entries_are_left_out_by_what_their_best_moves_cost_the_first_rows(kinds
         assert left_out < m - sampled or problem.sizes[j] > 1
 
 
+@pytest.mark.daily(4)
 @each_kind
 @pytest.mark.parametrize("m", [1, kernels.BLOCK])
 def test_what_each_entry_of_a_block_costs_is_what_the_objective_loses_without_it(kinds, m):

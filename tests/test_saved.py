@@ -321,6 +321,7 @@ def given_to(synthesis):
 TABLES_OF_ALL_KINDS = [case for case in CASES if case.startswith("tables")] + list(OWN)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("case", [
     # The others are of the same classes, and contrasts have pure noise, too.
     pytest.param(case, marks=[pytest.mark.nightly] * (
@@ -534,6 +535,7 @@ def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
         assert differences(moments, NoisyMoments.load(tmp_path / "a.tm")) == []
 
 
+@pytest.mark.daily(7)
 @each_case
 def test_loading_and_saving_by_the_public_functions_loses_nothing(tmp_path, case):
     made(case).save(tmp_path / "a.tm")
@@ -1150,7 +1152,7 @@ CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.resh
            lambda old: old.astype(float) * np.nan, lambda old: np.full_like(old, np.iinfo(np.int64).min)]
 
 
-@pytest.mark.daily(3)  # One of moments, two of tables, one of an older version.
+@pytest.mark.daily(7)  # One of moments, one of tables of an older version.
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CONTRASTS, CHOSEN, OLDER, OLDER_PURE])
 def test_any_array_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)

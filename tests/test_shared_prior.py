@@ -138,6 +138,7 @@ def test_releases_of_looks_alone_have_the_same_columns():
                 assert one.mass.shape != lone.mass.shape or np.abs(one.mass - lone.mass).max() > 1e-6
 
 
+@pytest.mark.nightly
 def test_whatever_the_noise_all_columns_are_distributions():
     """One hostile column must not spoil the prior of the others, and nothing raises after the charge."""
     rng = np.random.default_rng(5)

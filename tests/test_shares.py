@@ -1,6 +1,7 @@
 """Shares: their sum is the draw, with the noise that is charged, and nothing else is ever drawn or released."""
 
 import json
+import re
 import stat
 import threading
 import warnings
@@ -20,7 +21,7 @@ from test_parts import BOUNDS, BUDGET, CUBE, PURE, SCHEMA, N, command, cube, cut
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement.sums import Total
-from trigmech.parts import design_file
+from trigmech.parts import design_file, steps
 from trigmech.parts import shares as module
 from trigmech.parts.part import Part, answer_of
 from trigmech.parts.shares import Share, load_part, share_scale, shares_rho
@@ -123,6 +124,7 @@ def test_the_proof_s_bounds_hold_where_they_can_be_seen(v):
 # What is drawn
 
 
+@pytest.mark.daily(4)
 @each_case
 def test_without_noise_the_sum_of_shares_is_what_the_whole_table_draws(case, silent, tmp_path):
     schema, mechanism = case
@@ -156,6 +158,7 @@ def test_what_is_drawn_does_not_depend_on_what_was_drawn_for_the_same_question(c
         np.testing.assert_array_equal(values, again)
 
 
+@pytest.mark.daily(4)
 @each_case
 def test_a_person_of_a_small_party_moves_its_values_no_further_than_is_charged(case):
     schema, mechanism = case
@@ -221,6 +224,36 @@ def test_a_run_that_was_broken_off_between_two_draws_opens_the_same_sum(book, tm
         np.testing.assert_array_equal(again.means, once.means)
         assert path.read_bytes() == first + moments + indicators
     assert len(book.entries) == len(design.all_charges)
+
+
+def test_what_is_drawn_of_a_share_is_over_the_persons_of_all_parties(monkeypatch):
+    design, found, drawn = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), [], module.drawn
+
+    def told(answer, *question):
+        total = answer(*question)
+        found.append(total.n)
+        return total
+
+    monkeypatch.setattr(module, "drawn", lambda design, answer: drawn(design, partial(told, answer)))
+    part = tm.share_part(cut(table(), 3)[0], design, party=1, parties=3)
+    assert found
+    assert set(found) == {N}
+    assert part.n < N
+
+
+def test_public_random_numbers_are_those_of_the_rounds_file_which_there_must_be(book, tmp_path, monkeypatch):
+    # A run begins, and has its seed, when its design is made one for shares.
+    designs, states, run = [tm.design(N, SCHEMA, BUDGET, smooth).for_shares() for _ in range(2)], [], steps.run
+    sums = [shared(cut(table(), 3), design) for design in designs]
+    monkeypatch.setattr(steps, "run", lambda *given: (states.append(given[3].bit_generator.state), run(*given))[1])
+    with pytest.raises(InputError, match="give rounds, the path of a file"):
+        tm.release_shares(sums[0], designs[0], ledger=book, rounds=None)
+    assert book.entries == ()
+    for name, given, design in zip(("one", "two"), sums, designs, strict=True):
+        tm.release_shares(given, design, rounds=tmp_path / name)
+    (one,), (two,) = (re.findall('"seed": ?"([0-9a-f]{32})"', (tmp_path / name).read_text()) for name in ("one", "two"))
+    assert states == [np.random.default_rng(int(seed, 16)).bit_generator.state for seed in (one, two)]
+    assert one != two
 
 
 def test_the_released_means_are_the_table_s_with_noise(tmp_path):

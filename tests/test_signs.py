@@ -324,6 +324,7 @@ def test_plausible_columns_scatter_as_the_posterior_does():
     assert np.std(drawn) == pytest.approx(np.std(wanted), rel=0.3)
 
 
+@pytest.mark.nightly
 def test_smooth_columns_are_closer_by_signs_than_by_counts_of_the_same_budget():
     """Normal and skewed columns of 300 rows, ten of them, at epsilon 1."""
     rng, n, d, errors = np.random.default_rng(4), 300, 10, {True: [], False: []}
@@ -355,6 +356,7 @@ def made():
     return tm.synthesize(table(300), SCHEMA, tm.Budget(1.0), rng=np.random.default_rng(1))
 
 
+@pytest.mark.nightly
 def test_all_kinds_of_numbers_are_measured_by_signs_and_come_out(made, tmp_path):
     assert [type(look.query) for look in made.release.looks] == [Signs] * 5 + [Contrasts]
     rows = made.sample(300, rng=np.random.default_rng(0))
@@ -386,6 +388,7 @@ def test_reports_and_previews_tell_signs(made, tmp_path):
     assert half == pytest.approx({"size": 50.0, "age": 50.0, "gain": beside, "pay": beside, "day": 50.0})
 
 
+@pytest.mark.nightly
 def test_error_bars_hold_the_truth(made):
     held = table(300)
     for statistic in (lambda rows: rows["size"].mean(), lambda rows: rows["age"].mean()):

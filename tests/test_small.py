@@ -21,6 +21,7 @@ def table(seed, n=200):
     return pd.DataFrame({"x": x, "y": np.clip(x + rng.normal(0, 2, n), 0, 10), "c": rng.choice(["a", "b"], n)})
 
 
+@pytest.mark.nightly
 def test_scores_are_those_of_plain_counts():
     real, made = table(0), table(1, 300)
     found = small.scores(SCHEMA, real, made)

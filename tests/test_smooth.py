@@ -100,6 +100,7 @@ def test_noise_grows_with_the_order_at_the_rate_of_the_proof(name):
         assert error <= 4 * S / (n * gaussian_mu(Budget(1.0, delta))) * (1 + 1e-9)
 
 
+@pytest.mark.daily(24)
 @each_design
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 def test_the_charge_spends_the_budget_and_no_more(name, epsilon):

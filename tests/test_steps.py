@@ -35,6 +35,7 @@ def rng(seed=3):
     return np.random.default_rng(seed)
 
 
+@pytest.mark.daily("pure")
 @each_budget
 def test_the_steps_together_are_what_synthesize_does(budget):
     made = tm.synthesize(people(), SCHEMA, budget, FEW, rng())
@@ -234,6 +235,7 @@ def test_functions_of_one_s_own_are_released_and_explained(budget):
         made.predicted_error(tm.workload.SecondMoments(2))
 
 
+@pytest.mark.daily("pure")
 @each_budget
 def test_no_replaced_row_moves_the_weighted_means_further_than_is_charged(budget):
     design, search = tm.design(5, tm.Schema.cube(2), budget, Own()), np.random.default_rng(5)

@@ -68,7 +68,7 @@ def persons_of(points, lengths):
 # Totals
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(st.integers(-2**62, 2**62), min_size=1, max_size=20), st.integers(0, 60))
 def test_totals_are_those_of_python_s_integers(numbers, unit):
     total, halves = Total(1), [Total(1), Total(1)]
@@ -97,6 +97,7 @@ def test_totals_of_more_than_64_bits_are_exact():
 # However a table is cut
 
 
+@pytest.mark.daily(3)
 @each_statistic
 def test_sums_have_the_same_bits_however_the_rows_are_cut_and_ordered(asked):
     points = rows_of(3_000)

@@ -38,7 +38,7 @@ def near(edges):
 numbers = st.floats(-1.0, 1.0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(numbers, st.floats(-1e-300, 1e-300), st.floats(0.25, 0.25 + 1e-12)), max_size=60,
                 unique=True), st.lists(numbers, max_size=9), st.integers(0, 3))
 @example([], [0.5], 0)
@@ -68,7 +68,7 @@ def test_numbers_beyond_the_cube_stand_for_indicators():
     assert out.tolist() == [0, 3, 7, 8]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(), max_size=20), st.floats(-1e300, 1e300), st.floats(0.0, 1e300, exclude_min=True))
 @example([0.3, 1e308, -1e308], -0.7, 0.9)
 @example([], 1e16, 3.0)
@@ -144,6 +144,7 @@ def test_what_does_not_keep_to_the_domain_cannot_be_held():
             Layout(DOMAIN).rows_of(points)
 
 
+@pytest.mark.daily(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_table_is_encoded_alike_in_both_ways(seed):
     rng = np.random.default_rng(seed)
@@ -340,6 +341,7 @@ def test_sums_of_directions_by_matrices_are_those_of_their_values(n):
     assert exact_sums(persons, [query])[0].tolist() == found.tolist()
 
 
+@pytest.mark.nightly
 @settings(max_examples=100)
 @given(st.lists(st.integers(-2**40, 2**40), min_size=1, max_size=8), st.integers(0, 50))
 def test_numbers_are_added_times_powers_of_two(values, bits):

@@ -132,6 +132,7 @@ def types_of(table):
         "sex": table["sex"].dtype, "grade": table["grade"].dtype}
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("library", TYPED)
 def test_columns_of_categories_come_back_in_such_a_type_with_the_categories_of_the_schema(library, tmp_path):
     table = TYPED[library]()
@@ -175,6 +176,7 @@ def test_a_stream_is_read_once_whatever_is_asked_for():
 # Private bounds
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_private_bounds_are_found_in_tables_of_every_library(library):
     made = simulate(LIBRARIES[library](numbers(2_000)), NUMBERS)
@@ -184,6 +186,7 @@ def test_private_bounds_are_found_in_tables_of_every_library(library):
     assert 0.999 * BUDGET.epsilon < epsilon_of(made.ledger.charges, BUDGET.delta) <= BUDGET.epsilon
 
 
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("budget", [tm.Budget(1e-4, 1e-3), tm.Budget(1e-3)])
 def test_bounds_of_noise_alone_still_make_a_schema(budget, seed):

@@ -61,6 +61,7 @@ def encoded(columns, schema):
                                     for name, values in columns.items()}))
 
 
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_what_was_written_is_read(tmp_path, suffix):
     columns = rows(1000)
@@ -214,6 +215,7 @@ ONE = Schema([Column("a", 0, 9, missing="keep")])
 TWO = Schema([Column("a", 0, 9, missing="keep"), Column("b", 0, 9, missing="keep")])
 
 
+@pytest.mark.daily(12)
 @pytest.mark.parametrize("end", ["\n", "\r"])
 @pytest.mark.parametrize(("text", "rows"), [
     ("a\n5\n\n\n", 3), ("a\n\n", 1), ("a\n5\n", 1), ("a\n \n5\n", 2), ('a\n5\n""\n', 2), ("\n\na\n\n5\n", 2),
@@ -358,6 +360,7 @@ def test_a_table_is_written_to_standard_output(capfdbinary):
 
 # Other shapes of CSV
 
+@pytest.mark.nightly
 @settings(max_examples=20, derandomize=True, deadline=None, database=None)
 @given(st.data())
 def test_what_is_written_in_any_shape_is_read_by_its_options(tmp_path, data):

@@ -186,6 +186,7 @@ ATTAINED = {"columns": 0.97, "columns, contrasts": 0.97, "columns, closer": 0.99
 GIVEN = [(1e4, 40, ALL_MOVE), (1.0, 2, ()), (30.0, 3, ()), (1e3, 5, ()), (1e3, 40, ()), (1e4, 2, ())]
 
 
+@pytest.mark.daily("near-gaussian", "near-pure", "zero-gaussian", "negative-pure", "huge-gaussian", "one-pure")
 @each_budget
 @pytest.mark.parametrize(("outcome", "chosen"), [
     # Of hostile outcomes one table: all that a climb needs is that what is asked next depends on them.
@@ -204,6 +205,7 @@ def test_no_neighbours_move_a_draw_further_than_is_charged(kind, outcome, chosen
             assert {"columns, closer", "dependence"} <= set(ratios)
 
 
+@pytest.mark.daily("pure-0.5")
 @pytest.mark.parametrize(("kind", "least"), [("gaussian", 0.8), ("pure", 0.5)])
 @pytest.mark.usefixtures("remembered")
 def test_no_neighbours_move_products_of_scores_further_than_is_charged(kind, least):
@@ -234,6 +236,7 @@ def parts_of_rows(measurements, columns, rng):
         yield np.concatenate([added(each, row) for each in measurements])
 
 
+@pytest.mark.daily("gaussian")
 @each_budget
 @given(data=st.data())
 @settings(derandomize=True, deadline=None, max_examples=25)
@@ -425,6 +428,7 @@ def test_any_table_of_a_schema_becomes_a_table_of_the_schema(name, n, delta, eps
     assert type(made.sample(5)) is (np.ndarray if array else pd.DataFrame)
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize("outcome", [*OUTCOMES, "beyond"])
 @each_budget
 @pytest.mark.parametrize("name", ["one number", "numbers and categories"])

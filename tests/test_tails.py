@@ -60,6 +60,7 @@ def test_standard_deviations_are_right_where_noise_was_mass_far_out(turned, monk
     assert np.abs(found - 1.0).mean() < 0.6 * np.abs(before - 1.0).mean()
 
 
+@pytest.mark.nightly
 def test_no_smooth_density_has_weight_beside_steps(monkeypatch):
     """The other tests of this table leave it out."""
     found = []
@@ -70,6 +71,7 @@ def test_no_smooth_density_has_weight_beside_steps(monkeypatch):
     assert found == [None, None]
 
 
+@pytest.mark.daily("False")
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_tail_falls_and_keeps_its_mass(turned, monkeypatch):
     without_smooth(monkeypatch)

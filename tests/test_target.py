@@ -63,6 +63,7 @@ def test_shares_for_a_target_leave_most_for_its_tables_while_noise_is_large(n):
     assert planned_shares(n, columns, strength, False, True) == planned_shares(n, columns, strength, False)
 
 
+@pytest.mark.nightly
 def test_a_release_of_a_target_is_rehearsed_as_it_was_planned(tmp_path):
     real = table(1_500, 1)
     made = tm.synthesize(real, SCHEMA, tm.Budget(1.0, 1e-6), tm.TableMechanism(target="y"), np.random.default_rng(2))

@@ -39,6 +39,7 @@ def schema(labels):
     return tm.Schema([tm.Column("x", 0, 10), tm.Column("c", kind="categorical", categories=("a", "b")), last])
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("labels", "measures"), [
     (("low", "high"), {"AUC of boosting"}), (("low", "middle", "high"), {"F1 of boosting", "F1 of a linear model"}),
     ((), {"R² of boosting", "R² of a linear model"})])

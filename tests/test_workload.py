@@ -48,6 +48,7 @@ def weights_of(n):
 # Answers, query by query
 
 
+@pytest.mark.daily(8)
 @pytest.mark.parametrize("widths", [(2.0, 4.0, 6.0, 8.0, 10.0), *WIDTHS], ids=str)
 @each_variant
 def test_gaussian_answers_are_sums_over_centres_and_points(variant, widths):
@@ -120,6 +121,7 @@ def test_any_number_of_threads_gives_the_same_bits(make, monkeypatch):
 # Errors
 
 
+@pytest.mark.daily(6)
 @each_family
 def test_a_table_as_a_distribution_has_no_errors(make):
     table = np.repeat(points_of_cube(150), 2, axis=0)
@@ -311,6 +313,7 @@ def test_there_is_one_weight_for_each_point(make):
         make(7).answers(points_of_cube(3), np.full((3, 1), 1 / 3))
 
 
+@pytest.mark.daily("fresh")
 @each_variant
 def test_answers_under_the_uniform_distribution_equal_a_fine_grid_of_midpoints(variant):
     workload = GaussianKernels(2, seed=3, n_queries=20, widths=(0.5, 2.0), variant=variant)
@@ -411,6 +414,7 @@ def tensor_index(d, size, seed=4):
     return np.concatenate([index, index[:5]])
 
 
+@pytest.mark.daily(7)
 @each_drawn
 def test_coefficients_equal_quadrature_of_the_answers(make, nodes):
     family = make()
@@ -421,6 +425,7 @@ def test_coefficients_equal_quadrature_of_the_answers(make, nodes):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("width", [0.01, 1.0, 30.0])
 def test_coefficients_of_one_column_at_any_width_and_degree(width):
     family = GaussianKernels(1, 3, n_queries=3, widths=(width,), n_centers=2)
@@ -434,6 +439,7 @@ def test_coefficients_of_one_column_at_any_width_and_degree(width):
     np.testing.assert_array_equal(family.coefficients([[2**62], [10**6]]), 0.0)
 
 
+@pytest.mark.daily("fresh")
 @each_variant
 def test_coefficients_of_a_hundred_columns_are_sums_of_products(variant):
     width = 0.3
@@ -524,6 +530,7 @@ def mean_kernel(x, width):
     return ends * width * math.sqrt(math.pi / 2.0) / 2.0
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("width", [0.01, 1.0, 1e6])
 def test_the_mean_profile_is_the_mean_kernel(width):
     x = np.linspace(-1.0, 1.0, 997)

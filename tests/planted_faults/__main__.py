@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ MOST_SECONDS = 600.0
 # Tests that end so have not looked at what the fault does.
 SLOPPY = re.compile(r"- (NameError|ImportError|ModuleNotFoundError|SyntaxError|UnboundLocalError)")
 DIED, SURVIVED = "died", "SURVIVED"
+# What ends a process that reads or writes beyond its arrays, at the test or when memory is given back at its end.
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ def attempt(fault: Fault, clean: Path) -> Outcome:
 
 
 def judged(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
-    """Return a verdict, and what explains it: only a failed test is a death, not tests that could not be run."""
+    """Return a verdict, and what explains it: a failed test or a crash is a death, but not tests that did not run."""
+    if -done.returncode in CRASHES:
+        return DIED, f"the tests' process was ended by {signal.Signals(-done.returncode).name}"
     found = failures(done.stdout)
     reason = found[0] if found else ""
     if done.returncode == 0:

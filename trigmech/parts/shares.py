@@ -238,7 +238,7 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     if any(values.any() for values in of_nobody) or sum(map(np.size, of_nobody)) != whole.total.limbs.shape[1]:
         raise InputError("the shares do not contain the statistic that they name")
     return next_of(AskedTable(design, answer), design, lambda recorder: _SharedNoise(whole, recorder, _known(design)),
-                   np.random.default_rng(), ledger, rounds)
+                   None, ledger, rounds)
 
 
 def load_part(path: str | Path) -> Part:

@@ -120,13 +120,13 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
                    noise if noise.simulated else None)
 
 
-def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], Noise], public_rng: np.random.Generator,
-            ledger: str | Path | LedgerFile | None, rounds: str | Path | None,
+def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], Noise],
+            public_rng: np.random.Generator | None, ledger: str | Path | LedgerFile | None, rounds: str | Path | None,
             simulated: Noise | None = None) -> NoisyMoments | Design:
     """Release what answers the question that is next: all that is released, or the design that asks the next one.
 
     noise_of: Returns the noise of a run, of which it sees what is released.
-    public_rng: Used if there is no file of rounds.
+    public_rng: Used if there is no file of rounds; None if there must be one.
     ledger, rounds: As for :func:`release_parts`.
     simulated: That which ``noise_of`` returns, if it is.
     """
@@ -146,6 +146,9 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
                                         or not file.begins_with(history.draws)):
                 raise InputError(f"{str(rounds)!r} is the rounds file of another run, not of this design's run")
             seed, public_rng = file.seed, taken_up(account, file)
+        elif public_rng is None:
+            raise InputError("give rounds, the path of a file that keeps what is released: without it another sum of "
+                             "the same shares could be opened")
         recorder = Recorder(history, file, simulated)
         try:
             return run(table, design.schema_given, design, public_rng, account,
