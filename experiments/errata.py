@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,8 @@ from scipy import integrate, linalg, optimize, stats
 from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.sensitivity import l1_diameter
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.budget import Budget
 from trigmech.thesis.calibration import covariance_sensitivity, published_rho
 
 # n and d of table 3.1.
@@ -29,19 +31,10 @@ SIZES = {"CRM": (1993, 101), "CSN": (100_000, 8), "CTG": (2126, 28), "PAM": (19_
          "WDBC": (569, 30)}
 
 
-class Figure(NamedTuple):
-    """A small table, and what it shows."""
-
-    title: str
-    table: pd.DataFrame
-
-    def __str__(self) -> str:
-        return f"{self.title}\n{self.table.to_string(index=False, float_format='{:.4g}'.format)}"
-
-
-def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> Figure:
-    """Return a figure; its columns are parted by semicolons."""
-    return Figure(title, pd.DataFrame(map(tuple, rows), columns=columns.split("; "), dtype=object))
+def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return a small table below what it shows; its columns are parted by semicolons."""
+    table = pd.DataFrame(map(tuple, rows), columns=columns.split("; "), dtype=object)
+    return f"{title}\n{table.to_string(index=False, float_format='{:.4g}'.format)}"
 
 
 # What noise costs
@@ -78,8 +71,8 @@ def composed(laplace: Sequence[tuple[float, int]], mu: float, pessimistic: bool)
 
 def exact_delta(epsilon: float, laplace: Sequence[tuple[float, int]], mu: float = 0.0) -> tuple[float, float]:
     """Return bounds, below and above, of the exact delta at epsilon; parameters as of :func:`composed`."""
-    low, high = (float(composed(laplace, mu, up).get_delta_for_epsilon(epsilon)) for up in (False, True))
-    return low, high
+    low, high = (composed(laplace, mu, up).get_delta_for_epsilon(epsilon) for up in (False, True))
+    return float(low), float(high)
 
 
 def concentrated_delta(epsilon: float, variance: float) -> float:
@@ -101,10 +94,14 @@ def largest_epsilon(delta_at: Callable[[float], float], delta: float, upper: flo
     return float(root)
 
 
-def largest_mu(epsilon: float, delta: float) -> float:
-    """Return the largest movement, in standard deviations, that is (epsilon, delta)-private."""
-    root: Any = optimize.brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-4, 10.0)
-    return float(root)
+def limit(factor: float, over: float, delta: float, epsilon: float) -> float:
+    """Return the exact delta at epsilon of Gaussian noise of scale sqrt(factor ln(over / delta)) / epsilon."""
+    return gaussian_delta(epsilon, epsilon / math.sqrt(factor * math.log(over / delta)))
+
+
+# Of example 1.3, and of proposition 1.12 and of algorithm 5's means at t = 2 for many queries and columns.
+example_1_3_delta, proposition_1_12_limit, algorithm_5_limit = (
+    partial(limit, *each) for each in ((2.0, 2.0), (2.0, 1.0), (1.0, 1.0)))
 
 
 # Chapter 1
@@ -118,21 +115,16 @@ def published_divergence(delta: float, mu: float) -> float:
     return math.log(delta) - float(stats.norm.logsf(stats.norm.isf(delta) + mu))
 
 
-def definition_4() -> list[Figure]:
+def definition_4() -> list[str]:
     return [figure("Gaussian noise that is (epsilon, delta)-private and no better",
                    "epsilon; delta; mu; epsilon by definition 4",
-                   ((epsilon, delta, mu := largest_mu(epsilon, delta), published_divergence(delta, mu))
+                   ((epsilon, delta, mu := gaussian_mu(Budget(epsilon, delta)), published_divergence(delta, mu))
                     for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)))),
             figure("Theorem 1.10: randomised response at epsilon = 1; no Z is within delta of both",
                    "distance of X and Y; 2 delta", [(math.tanh(0.5), 2e-3)])]
 
 
-def example_1_3_delta(delta: float, epsilon: float) -> float:
-    """Return the exact delta at epsilon of example 1.3 for (epsilon, delta)."""
-    return gaussian_delta(epsilon, epsilon / math.sqrt(2.0 * math.log(2.0 / delta)))
-
-
-def example_1_3() -> list[Figure]:
+def example_1_3() -> list[str]:
     return [figure("Standard deviation S sqrt(2 ln(2/delta)) / epsilon",
                    "delta; enough up to epsilon; delta(1)/delta; delta(10)/delta",
                    ((delta, largest_epsilon(partial(example_1_3_delta, delta), delta),
@@ -145,12 +137,7 @@ def proposition_1_12_bound(delta: float, epsilon: float) -> float:
     return concentrated_delta(epsilon, epsilon**2 / (2.0 * math.log(1.0 / delta)))
 
 
-def proposition_1_12_limit(delta: float, epsilon: float) -> float:
-    """Return the exact delta at epsilon of proposition 1.12's mechanism for k to infinity."""
-    return gaussian_delta(epsilon, epsilon / math.sqrt(2.0 * math.log(1.0 / delta)))
-
-
-def proposition_1_12() -> list[Figure]:
+def proposition_1_12() -> list[str]:
     rows = []
     for epsilon, k in ((1 / 3, 1000), (1.0, 1000), (4.0, 1000), (7.0, 1000), (8.0, 100), (8.0, 1000), (10.0, 100),
                        (10.0, 1000)):
@@ -207,7 +194,7 @@ def line_1(n: int, d: int, K: int) -> tuple[int, int]:
     return math.ceil(unit * (1 - 1e-12)), math.ceil(unit**K * (1 - 1e-12))
 
 
-def algorithm_4() -> list[Figure]:
+def algorithm_4() -> list[str]:
     cube, rounded = [], []
     for t in (2, 3, 4, 6, 10, 40):
         for d in (1, 3) if t < 10 else (1,):
@@ -233,12 +220,7 @@ def half_moving(d: int, epsilon: float, delta: float, step: float = 1.0) -> list
     return [(2.0 * step**j / scale, math.comb(d, j)) for j in range(1, d + 1, 2)]
 
 
-def algorithm_5_limit(delta: float, epsilon: float) -> float:
-    """Return the exact delta at epsilon of algorithm 5's means at t = 2 for d to infinity."""
-    return gaussian_delta(epsilon, epsilon / math.sqrt(math.log(1.0 / delta)))
-
-
-def algorithm_5() -> list[Figure]:
+def algorithm_5() -> list[str]:
     rows: list[tuple[object, ...]] = []
     for epsilon, delta in ((1.0, 1e-2), (1.0, 1e-3), (1.0, 1e-4), (1.0, 1e-6), (0.1, 1e-6), (4.0, 1e-3)):
         rows += [(epsilon, delta, d, *(x / delta for x in exact_delta(epsilon, half_moving(d, epsilon, delta))))
@@ -261,7 +243,7 @@ def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
             "size": (1 + (K + 1) / (2 * d + K), 2 - 1 / (2 * M))}
 
 
-def table_2_1() -> list[Figure]:
+def table_2_1() -> list[str]:
     return [figure("Exponents of n", "d; K/d; of; by theorem 2.4; printed",
                    ((d, M, name, *exponents) for d in (1, 2, 10) for M in (4, 10, 100)
                     for name, exponents in table_2_1_exponents(d, M).items()))]
@@ -306,7 +288,7 @@ def noisy_mean_delta(n: int, epsilon_mean: float, epsilon: float, delta: float, 
     return float(integrate.trapezoid(density * np.maximum(excess, 0.0), z))
 
 
-def algorithm_6() -> list[Figure]:
+def algorithm_6() -> list[str]:
     rows = []
     for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)):
         for n in (20, 100, 1000):
@@ -343,7 +325,7 @@ def published_angle(values: Array, sigma: float, L: int) -> float:
     return sigma * math.sqrt(len(values) * math.log(L)) / (values[0] / values[1] - 1) / values[0]
 
 
-def theorem_2_11() -> list[Figure]:
+def theorem_2_11() -> list[str]:
     rows, starts, rng = [], [], np.random.default_rng(211)
     d, L, sigma = 50, 10, 0.01
     for second in (0.5, 1e-1, 1e-2, 1e-3, 1e-4):
@@ -382,7 +364,7 @@ def eigenvalue_estimates(first: float, rest: float, d: int, sigma: float, L: int
     return float(np.median(norms)), float(np.median(quotients))
 
 
-def theorem_2_12() -> list[Figure]:
+def theorem_2_12() -> list[str]:
     growth, L = [], 10
     for d in (25, 100, 400, 1600):
         sigma = 1 / math.sqrt(d)
@@ -465,7 +447,7 @@ def loss_9(n: int, d: int, L: int, epsilon: float, corner: float = 1.0) -> float
     return transcript_loss(table, other, index, scales, np.full(d + 1, -9.0), mean, start, products, covariance)
 
 
-def algorithm_9() -> list[Figure]:
+def algorithm_9() -> list[str]:
     return [figure("R = d + 1, k = 1, L = 10, n = 500, epsilon = 1: attained in the cube, at the corners of A, proved",
                    "d; cube; N = 100; N = 2; proved",
                    ((d, *(loss_9(500, d, 10, 1.0, corner) for corner in (1.0, 0.99, 0.5)),
@@ -483,7 +465,7 @@ def parts_10(n: int, d: int, R: int, k: int, epsilon: float, delta: float) -> tu
     return laplace, mu
 
 
-def algorithm_10() -> list[Figure]:
+def algorithm_10() -> list[str]:
     rows = []
     for name, (n, d) in SIZES.items():
         R = 50 if name == "CSN" else 102
@@ -499,10 +481,9 @@ def algorithm_10() -> list[Figure]:
                     for epsilon in (20.0, 40.0, 45.0, 50.0)))]
 
 
-ENTRIES: dict[str, Callable[[], list[Figure]]] = {
-    entry.__name__: entry for entry in (
-        definition_4, example_1_3, proposition_1_12, algorithm_4, algorithm_5, table_2_1, algorithm_6, theorem_2_11,
-        theorem_2_12, algorithm_9, algorithm_10)}
+ENTRIES: dict[str, Callable[[], list[str]]] = {entry.__name__: entry for entry in (
+    definition_4, example_1_3, proposition_1_12, algorithm_4, algorithm_5, table_2_1, algorithm_6, theorem_2_11,
+    theorem_2_12, algorithm_9, algorithm_10)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -519,8 +500,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"no entry named {', '.join(unknown)}; there are {', '.join(entries)}")
     for name in names or entries:
         print(f"== {name}")
-        for figure in entries[name]():
-            print(figure, end="\n\n")
+        print(*entries[name](), sep="\n\n", end="\n\n")
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ def search(asked: Asked) -> Path:
         raise LeftOut("it needs a data set of the thesis")
     found = {table: distances(table, names, asked) for table in ALGORITHM}
     for table, lines in found.items():
-        write_csv(asked.stem_of_numbers(f"search_{table}"), lines)
-    return write_markdown(asked.stem_of_numbers("search"), page(found))
+        write_csv(asked.stem(f"search_{table}", asked.of_thesis), lines)
+    return write_markdown(asked.stem("search", asked.of_thesis), page(found))
 
 
 def distances(table: str, names: Sequence[str], asked: Asked) -> pd.DataFrame:

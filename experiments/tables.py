@@ -37,7 +37,7 @@ def table_3_1(asked: Asked) -> Path:
         theirs = tuple(printed.loc[name]) if name in printed.index else ("", "")
         ours: tuple[Any, Any] = datasets.load(name).shape if name in asked.names else ("", "")
         rows.append([name, *theirs, *ours, datasets.DATASETS[name].note if name in asked.names else "not available"])
-    stem = replace(asked, quick=False).stem_of_numbers("table_3_1")
+    stem = replace(asked, quick=False).stem("table_3_1", asked.of_thesis)
     write_csv(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
                                  dtype=object))
     return write_markdown(stem, ["# Table 3.1: sizes of the data sets", "", *markdown(

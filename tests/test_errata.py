@@ -78,7 +78,7 @@ def test_definition_4_is_stronger_than_differential_privacy_and_the_printed_equi
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.1, 1e-6)])
 def test_noise_that_is_exactly_private_fails_definition_4(epsilon, delta):
-    mu = errata.largest_mu(epsilon, delta)
+    mu = gaussian_mu(Budget(epsilon, delta))
     assert mu == pytest.approx(oracles.gaussian_mu_of(epsilon, delta), rel=1e-6)
     # The tail z > t of probability delta where the centre is mu.
     t = mu + stats.norm.isf(delta)

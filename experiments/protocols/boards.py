@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import trigmech as tm
 from experiments import cells as machinery
 from experiments import fingerprints, rivals, small
 from experiments.asked import Asked, LeftOut
-from experiments.cells import CACHE, code_of, key_of, save
+from experiments.cells import CACHE, code_of, name_of, save
 from experiments.declare import Experiment, at_hand
 from experiments.frames import markdown, worded
 from experiments.protocols import scores
@@ -107,7 +107,7 @@ class TableCell:
 
     def key(self) -> str:
         """Return the name of the file with its scores: another one for another table, or other code of the scores."""
-        return key_of(self, "board", self.made() + code_of(PROTOCOLS[self.protocol].score.__module__))
+        return name_of("board", [asdict(self), self.made() + code_of(PROTOCOLS[self.protocol].score.__module__)])
 
     def made(self) -> str:
         """Return the name of the table itself: another one for other rows, or other code of the method."""
@@ -118,7 +118,7 @@ class TableCell:
             content.update(rival_of(self.method)[0].source)
         own = code_of("trigmech") if self.method in OWN else ""
         # A table that was made is the same for another time limit.
-        return key_of(replace(self, minutes=0.0), "made", content.hexdigest() + own)
+        return name_of("made", [asdict(replace(self, minutes=0.0)), content.hexdigest() + own])
 
     def compute(self) -> dict[str, Any]:
         """Return "scores", and facts such as seconds; or "failed", why there is no table."""
