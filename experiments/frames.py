@@ -108,6 +108,20 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
             *(f"| {' | '.join(map(str, row))} |" for row in rows)]
 
 
+def across(names: Sequence[str], wide: pd.DataFrame, heads: Mapping[Any, str],
+           form: Callable[[Any], str] = str) -> list[str]:
+    """Return a table of a page: the index below `names`, and the columns that `heads` has, below what it calls them."""
+    return markdown([*names, *heads.values()], [
+        [*(key if isinstance(key, tuple) else (key,)), *map(form, row)]
+        for key, row in zip(wide.index, wide.reindex(columns=list(heads)).to_numpy(), strict=True)])
+
+
+def of_budgets(epsilons: Iterable[float], methods: Iterable[str]) -> dict[tuple[float, str], str]:
+    """Return heads of columns of each method at each budget."""
+    return {(epsilon, method): f"{method}, ε = {epsilon:g}" for epsilon in sorted(epsilons) if epsilon
+            for method in methods}
+
+
 def sections(tables: Mapping[str, list[str]]) -> list[str]:
     """Return tables of a page, each below a title."""
     return [line for title, table in tables.items() for line in (f"## {title}", "", *table, "")]

@@ -13,7 +13,7 @@ import trigmech as tm
 from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, means, worded
+from experiments.frames import across, means, worded
 from experiments.protocols.scores import ks_distance
 from trigmech.schema import toml as schema_file
 
@@ -101,11 +101,9 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     wide = lines.pivot_table("mean", "measure", "epsilon", sort=False)
-    epsilons = [epsilon for epsilon in wide if epsilon]
+    heads = {epsilon: f"ε = {epsilon:g}" for epsilon in wide if epsilon} | {0.0: REAL}
     return worded("large", size=asked.size, columns=len(schema_file.load_schema(SCHEMA).columns), seeds=asked.seeds,
-                  delta=DELTA, table=markdown(["measure", *(f"ε = {epsilon:g}" for epsilon in epsilons), REAL], [
-                      [measure, *(f"{value:.3g}" for value in row)] for measure, row in zip(
-                          wide.index, wide[[*epsilons, 0.0]].to_numpy(), strict=True)]))
+                  delta=DELTA, table=across(["measure"], wide, heads, "{:.3g}".format))
 
 
 large = Experiment(
