@@ -54,7 +54,6 @@ def _split(name: str, setting: str) -> tuple[dict[str, Any], float]:
 
 
 def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: int) -> Call:
-    """Return the cell of a variant."""
     epsilon, delta, *_ = SETTINGS[setting]
     options = VARIANTS[variant][0]
     if variant == SPLIT:
@@ -72,7 +71,6 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the CSV."""
     keys = ["setting", "dataset", "variant"]
     worst = lines[lines["what"] == "absolute"].assign(value=lambda those: those["value"].clip(lower=EXACT))
     errors = worst.groupby([*keys, "workload", "repetition"], sort=False)["value"].agg(geometric).reset_index()

@@ -310,7 +310,6 @@ def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, 
 
 
 def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) -> Subject:
-    """Return the package's mechanism at epsilon = 1."""
     budget = tm.Budget(1.0, delta)
     design = mechanism.design(n, d, budget)
     return worst(lambda tables: Subject(name, "rigorous", n, d, budget, [
@@ -502,7 +501,6 @@ def audited(name: str, sampler: str, count: int, confidence: float = CONFIDENCE)
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls; quick: a tenth of the runs."""
     part, found = 10 if asked.quick else 1, list[Call]()
     for name in SUBJECTS:
         axes, linf = name.startswith("Improved"), "linf" in name or "blocks" in name

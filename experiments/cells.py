@@ -59,7 +59,6 @@ def call(function: Callable[..., dict[str, Any]], *values: Any, **named: Any) ->
 
 
 def name_of(prefix: str, content: Any) -> str:
-    """Return a name for plain values: the prefix, and a hash."""
     return f"{prefix}-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]}"
 
 
@@ -155,7 +154,6 @@ def write_markdown(name: str, lines: Iterable[str], run: Container[str] | None =
 
 @cache
 def versions() -> dict[str, Any]:
-    """Return the versions of what results depend on."""
     return {"trigmech": tm.__version__, "python": platform.python_version(),
             **{name: version(name) for name in ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting")}}
 

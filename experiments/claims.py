@@ -50,7 +50,6 @@ class Claim:
 
 
 def zeros_and(*last: int) -> Codes:
-    """Return a table of zeros but for its last row."""
     return np.vstack([np.zeros((ROWS - 1, len(last)), dtype=np.int64), last])
 
 

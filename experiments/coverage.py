@@ -162,7 +162,6 @@ def chosen_statistics(schema: tm.Schema, rng: np.random.Generator) -> dict[str, 
 
 
 def families(d: int) -> dict[str, Any]:
-    """Return families of smooth queries of d numbers."""
     found: dict[str, Any] = {"GaussianKernels": tm.workload.GaussianKernels(d, seed=SEED, n_queries=QUERIES)}
     if d > 1:
         found |= {"PairKernels": tm.workload.PairKernels(d, seed=SEED, n_queries=QUERIES),

@@ -24,7 +24,6 @@ FIGURES: dict[str, dict[str, Any]] = {
 
 
 def cells(number: str, asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls of one figure's protocol, published and rigorous; quick: every fifth point."""
     spec = FIGURES[number]
     if spec["dataset"] not in asked.names:
         raise LeftOut(f"it needs {spec['dataset']}")

@@ -52,14 +52,12 @@ START, END = "**Older code.** What follows is not known to be what the code give
 
 @cache
 def numbers() -> tuple[Array, tm.Schema]:
-    """Return a made table of dependent numbers."""
     X = np.tanh(np.random.default_rng(SEED).normal(size=(300, 4)) @ (0.6 * np.tri(4)))
     return X, tm.Schema.cube(4)
 
 
 @cache
 def mixed() -> tuple[pd.DataFrame, tm.Schema]:
-    """Return a made table with columns of every kind."""
     rng = np.random.default_rng(SEED + 1)
     n = 400
     age, poor = rng.integers(0, 90, n), rng.random(n) < 0.3

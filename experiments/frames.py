@@ -103,7 +103,6 @@ def arranged(lines: pd.DataFrame, keys: list[str], like: pd.DataFrame) -> pd.Dat
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return a table of a page."""
     return [f"| {' | '.join(head)} |", "|" + " --- |" * len(head),
             *(f"| {' | '.join(map(str, row))} |" for row in rows)]
 

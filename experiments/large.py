@@ -78,7 +78,6 @@ def flights() -> tuple[pd.DataFrame, tm.Schema]:
 
 
 def scores_of(epsilon: float, seed: int, rows: int) -> dict[str, float]:
-    """Return the scores of one release of all flights, or of some; epsilon 0 for the real rows."""
     table, schema = flights()
     table = table.sample(rows, random_state=seed).reset_index(drop=True) if rows else table
     if not epsilon:
@@ -88,12 +87,10 @@ def scores_of(epsilon: float, seed: int, rows: int) -> dict[str, float]:
 
 
 def scores(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
-    """Return the measures of synthetic flights."""
     return {name: measure(real, made) for name, measure in MEASURES.items()}
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: the real rows, and so many releases at every budget; quick: of some of the rows."""
     flights()
     return {call(scores_of, epsilon, seed, 0 if asked.size == ROWS else asked.size): {"epsilon": epsilon}
             for epsilon in (0.0, *asked.epsilons) for seed in range(asked.seeds if epsilon else 1)}

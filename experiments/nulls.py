@@ -114,7 +114,6 @@ def _naive(test: Callable[[Array, Array], float], one: Array, other: Array) -> f
 
 
 def of_tests(head: dict[str, Any], result: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Return a line for each test."""
     return [{**head, "test": name, "value": float(p < ALPHA)} for name, values in result.items() for p in values]
 
 

@@ -36,7 +36,6 @@ def pairs_error(mechanism: str, way: str, parties: int, seed: int) -> dict[str, 
 
 def synthetic(own: list[pd.DataFrame], schema: tm.Schema, mechanism: Mechanism | None, way: str,
               seed: int) -> Iterator[pd.DataFrame]:
-    """Yield synthetic rows for those that parties own."""
     if way == "parts":
         # The same random numbers for any number of parties.
         n, rng = sum(map(len, own)), np.random.default_rng(seed)

@@ -54,7 +54,6 @@ FIGURE = re.compile(rf"(?<![\w.,^-])(?:\d+[\d,]*\.\d+|\.\d+|\d[\d,]*(?=(?:\s+to\
 
 @cache
 def lines_of(results: Path, stem: str) -> pd.DataFrame:
-    """Return the lines of a file of results."""
     return read_csv(results / f"{stem}.csv")
 
 
@@ -213,7 +212,6 @@ def value(expression: str, results: Path) -> Any:
 
 
 def text_of(number: Any, form: str | None, old: str) -> str:
-    """Return a number as a page writes it."""
     if form == "word":
         word = TENS.get(int(number)) or WORDS[int(number)]
         return word.capitalize() if old[:1].isupper() else word

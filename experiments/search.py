@@ -40,7 +40,6 @@ def expected(table: str) -> dict[tuple[str, str, float | None], float]:
 
 
 def search(asked: Asked) -> Path:
-    """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md."""
     names = [name for name in asked.names if name in THESIS_SETS]
     if not names:
         raise LeftOut("it needs a data set of the thesis")
@@ -70,7 +69,6 @@ def distances(table: str, names: Sequence[str], asked: Asked) -> pd.DataFrame:
 
 
 def page(found: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return the Markdown: of each table the options that come nearest, the first of which are used."""
     text = ["# Options that the thesis does not print", "",
             "Factor: the geometric mean of the larger of ours / printed and its inverse, over the absolute errors."]
     for table, lines in found.items():

@@ -36,7 +36,6 @@ WITHOUT_DATA = SAMPLES[:2]
 
 
 def errors_of(source: str, rows: int, method: str, epsilon: float, seed: int) -> dict[str, float]:
-    """Return the scores of one table by one method."""
     table, schema = Sample(source, rows).load(seed)
     rng = np.random.default_rng([seed, 1])
     if method == INDEPENDENT:

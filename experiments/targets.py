@@ -19,7 +19,6 @@ SAMPLES = (Sample("synmeter_insurance"), Sample("synmeter_obesity"), Sample("syn
 
 
 def scores_of(source: str, rows: int, method: str, epsilon: float, seed: int) -> dict[str, float]:
-    """Return how well models that learned from one release, or the real rows, predict the last column."""
     test = find(source).test
     if test is None:
         raise LeftOut(f"{source} has no test rows")

@@ -127,7 +127,6 @@ class Layered:
 
     @property
     def expected_size(self) -> float:
-        """E|z|."""
         return self.expected(self.width)
 
 
@@ -222,14 +221,12 @@ class LayersInSpace:
         self.part = lru_cache(maxsize=None)(self._part)
 
     def _part(self, entry: int, i: int) -> Array:
-        """Return an entry's U_i, a union of intervals."""
         known = self.entries[entry].sets
         reach = i * self.steps[entry]
         held = known[i] if 0 <= i < len(known) else np.array([[-reach, reach]])
         return union(held + np.array([-self.width, self.width])) if i >= 0 else np.empty((0, 2))
 
     def _sizes(self, i: int) -> Array:
-        """Return the lengths of all entries' U_i."""
         return np.array([np.diff(self.part(entry, i)).sum() for entry in range(len(self.entries))])
 
     def _total(self, of: Callable[[int], float], grown: Callable[[Array], Array], degree: int) -> float:
@@ -249,7 +246,6 @@ class LayersInSpace:
                            len(self.entries))
 
     def expected_size(self, entry: int = 0) -> float:
-        """Return E|z| of an entry."""
         def of(i: int) -> float:
             sizes, part = self._sizes(i), self.part(entry, i)
             first = 0.5 * float((part * np.abs(part)) @ np.array([-1.0, 1.0]) @ np.ones(len(part)))
@@ -262,7 +258,6 @@ class LayersInSpace:
         return self._total(of, grown, len(self.entries) + 1) / self.alpha
 
     def density(self, z: Array) -> Array:
-        """Return the density at points (points, entries)."""
         layer = np.zeros(len(z))
         for entry, values in enumerate(np.asarray(z, dtype=np.float64).T):
             found = np.ceil((np.abs(values) - self.width) / self.steps[entry])
@@ -318,7 +313,6 @@ class LayersInSpace:
 
 
 def uniform(parts: Array, rng: np.random.Generator) -> float:
-    """Return a uniform point of a union of intervals."""
     lengths = np.diff(parts).ravel()
     at = rng.random() * lengths.sum()
     place = min(int(np.searchsorted(np.cumsum(lengths), at)), len(parts) - 1)
@@ -373,7 +367,6 @@ def judged(rows: frames.Rows) -> list[str]:
 
 
 def linear(asked: Asked) -> Path:
-    """Write results/linear.csv and .md; quick: two of the figures' sets, a third of the linear programs, few draws."""
     rows, certified, nearest = frames.Rows(), [], [0.0, 0.0]
     drawn = ("V4", "V5") if asked.quick else FIGURES
     for name, which, epsilon in product(drawn, ("add/remove", "replace-one"), EPSILONS):

@@ -89,7 +89,6 @@ def refused(rows: frames.Rows, each: int = 0) -> list[tuple[Any, ...]]:
 
 
 def table(rows: frames.Rows, dataset: str, measure: str) -> str:
-    """Return a section of the page; what knows no epsilon was measured at one, and holds at all."""
     these = [row | {"method": row["method"] + " (not private as claimed)" * (row["method"] in FALSE)}
              for row in rows if (row["dataset"], row["measure"]) == (dataset, measure)]
     these += [row | {"epsilon": e} for row in these if row["method"] in (INDEPENDENT, NO_PRIVACY)

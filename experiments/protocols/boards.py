@@ -97,7 +97,6 @@ class TableCell:
 
     @property
     def budget(self) -> tm.Budget:
-        """What the method is given."""
         delta, epsilon = PROTOCOLS[self.protocol].delta, self.epsilon
         if self.method == EQUAL:
             epsilon = equal_epsilon(epsilon, delta)
@@ -256,14 +255,12 @@ def cells(name: str, asked: Asked) -> dict[TableCell, dict[str, Any]]:
 
 
 def described(todo: Iterable[TableCell]) -> dict[TableCell, dict[str, Any]]:
-    """Return tables with what lines say of each."""
     return {cell: {"dataset": Path(cell.dataset).stem, "method": cell.method, "cells": cell.cells,
                    "epsilon": cell.epsilon, "delta": PROTOCOLS[cell.protocol].delta if cell.epsilon else 0.0}
             for cell in todo}
 
 
 def of_tables(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line for each measure, and for what else is known of a run."""
     told = {name: result.get(name, "") for name in ("neighbours", "version", "failed")}
     values = {"failures": float("failed" in result), **result.get("scores", {}),
               **{name: result[name] for name in FACTS if name in result}}
@@ -382,7 +379,6 @@ def page(protocol: Protocol, lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 
 def entry(line: Any) -> str:
-    """Return a mean and its spread as text."""
     mean = f"{line['mean']:.4g}"
     return mean if not line["deviation"] > 0 else f"{mean} ({line['deviation']:.2g})"
 
