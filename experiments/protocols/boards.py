@@ -330,13 +330,17 @@ def best_cells(lines: pd.DataFrame) -> pd.DataFrame:
     return lines.loc[sorted(kept)]
 
 
+def losses(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str) -> dict[str, float]:
+    """Return the losses of all methods at a budget, and of what is not private."""
+    there = lines[(lines["dataset"] == dataset) & lines["epsilon"].isin([epsilon, 0.0]) & (lines["measure"] == measure)]
+    return {name: loss(measure, mean) for name, mean in zip(there["method"], there["mean"], strict=True)}
+
+
 def lost(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str, method: str = DEFAULT) -> list[str]:
     """Return the rivals whose mean is better than that of a method of ours."""
-    there = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon) & (lines["measure"] == measure)]
-    means = {name: loss(measure, mean) for name, mean in zip(there["method"], there["mean"], strict=True)}
-    if method not in means:
-        return []
-    return [name for name, value in means.items() if name not in (*OWN, *NOT_PRIVATE) and value < means[method]]
+    means = losses(lines, dataset, epsilon, measure)
+    return [name for name, value in means.items()
+            if name not in (*OWN, *NOT_PRIVATE) and method in means and value < means[method]]
 
 
 def labelled(method: str, older: Container[str]) -> str:
