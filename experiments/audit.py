@@ -394,12 +394,6 @@ def alone(law: Law, norm: Norm, size: int) -> Subject:
     return Subject(f"{law} sampler, K = {size}", "rigorous", 1, size, budget, (np.zeros(size), moved), draw)
 
 
-def halved_sensitivity(charges: NoiseScales) -> NoiseScales:
-    """Plant the fault of the thesis's proofs: that a mean of numbers in [-1, 1] moves by 1/n."""
-    means = charges.means
-    return replace(charges, means=replace(means, scale=means.scale / 2.0, sensitivity=means.sensitivity / 2.0))
-
-
 def local_sensitivity(n: int, share: float) -> Callable[[NoiseScales], NoiseScales]:
     """Plant the fault of algorithms 6 and 7, for d = 1: noise for the variance as if it moved by no more than the
     thesis's rho at the *noisy* mean; without the factors by which the printed scale is too large.
@@ -453,7 +447,10 @@ FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | N
     "halved, laplace": (SUBJECTS["TrigI"], "noise halved", partial(scaled, factor=0.5)),
     "halved, gaussian": (SUBJECTS["TrigII"], "noise halved", partial(scaled, factor=0.5)),
     "halved, linf": (SUBJECTS["own, linf"], "noise halved", partial(scaled, factor=0.5)),
-    "sensitivity": (lambda: thesis("TrigI", "rigorous", 2, 1, 2, alter=halved_sensitivity), "sensitivity halved", None),
+    # The fault of the thesis's proofs: that a mean of numbers in [-1, 1] moves by 1/n.
+    "sensitivity": (lambda: thesis("TrigI", "rigorous", 2, 1, 2, alter=lambda charges: replace(charges, means=replace(
+        charges.means, scale=charges.means.scale / 2.0, sensitivity=charges.means.sensitivity / 2.0))),
+                    "sensitivity halved", None),
     "seed": (SUBJECTS["TrigI"], "constant seed", lambda _: SimulatedNoise(np.random.default_rng(SEED))),
     "sqrt 2, laplace": (SUBJECTS["TrigI"], "scale / √2", partial(scaled, factor=0.5**0.5)),
     "sqrt 2, linf": (SUBJECTS["own, linf"], "scale / √2", partial(scaled, factor=0.5**0.5)),

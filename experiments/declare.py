@@ -62,6 +62,13 @@ def with_budgets(free: Iterable[str], methods: Iterable[str], asked: Asked) -> l
     return [*((method, 0.0) for method in free), *product(methods, asked.epsilons)]
 
 
+def measured(cells: Mapping[Any, dict[str, Any]], asked: Asked, title: str,
+             lines: Callable[[dict[str, Any], dict[str, Any]], list[dict[str, Any]]]) -> pd.DataFrame:
+    """Run cells, and return their lines, in the order of the cells, whichever was done first."""
+    results = dict(machinery.run_cells(cells, asked.jobs, title))
+    return pd.DataFrame([line for cell, head in cells.items() for line in lines(head, results[cell])])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """An experiment; to call it is to run it, and returns the page.
@@ -122,9 +129,7 @@ class Experiment:
         asked, whole = self.with_inputs(asked)
         whole = whole and self.whole(asked)
         cells = self.cells(asked)
-        results = dict(machinery.run_cells(cells, asked.jobs, self.name))
-        # In this order, whichever cell was done first.
-        lines = pd.DataFrame([line for cell, head in cells.items() for line in self.lines(head, results[cell])])
+        lines = measured(cells, asked, self.name, self.lines)
         made, stem, run = frames.formatted(self.table(lines), **self.formats), asked.stem(self.name, whole), None
         if asked.ours and self.again:
             stem, run = self.name, asked.methods or None

@@ -33,8 +33,8 @@ def _near(real: pd.DataFrame, made: pd.DataFrame) -> float:
 
 def _impossible(real: pd.DataFrame, made: pd.DataFrame) -> float:
     known = set(zip(real["carrier"].astype(str), real["dest"].astype(str), strict=True))
-    return float(np.mean([pair not in known for pair in zip(made["carrier"].astype(str), made["dest"].astype(str),
-                                                            strict=True)]))
+    flown = zip(made["carrier"].astype(str), made["dest"].astype(str), strict=True)
+    return float(np.mean([pair not in known for pair in flown]))
 
 
 def _delays(made: pd.DataFrame) -> tuple[pd.Series, pd.Series]:

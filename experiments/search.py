@@ -15,8 +15,8 @@ import pandas as pd
 
 from experiments.asked import Asked, LeftOut
 from experiments.cells import HERE, write_csv, write_markdown
-from experiments.declare import Experiment
-from experiments.frames import markdown, measured
+from experiments.declare import Experiment, measured
+from experiments.frames import markdown, of_workloads
 from experiments.runs import release
 
 PUBLISHED: dict[str, Any] = {"calibration": "published", "ellipsoid": "published", "eigenvalues": "norm",
@@ -57,7 +57,7 @@ def distances(table: str, names: Sequence[str], asked: Asked) -> pd.DataFrame:
     cells = {release(name, mechanism, {**FIXED[table], **choice}, delta=delta, repetition=r, n_queries=1_000): {
                  "number": number, "dataset": name}
              for number, choice in enumerate(choices) for name in names for r in range(2 if asked.quick else 5)}
-    lines = measured(cells, asked, f"search for {table}")
+    lines = measured(cells, asked, f"search for {table}", of_workloads)
     means = lines[(lines["workload"] == "w1") & (lines["what"] == "absolute")].groupby(
         ["number", "dataset", "sigma"], sort=False)["value"].mean().reset_index()
     printed = expected(table)

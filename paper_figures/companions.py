@@ -45,7 +45,8 @@ def net() -> Figure:
                                      "TrigI, published", "TrigI, rigorous", "MomentMechanism")
     grid = figure.subplots(1, 2)
     for axes, width in zip(grid, (0.5, 2.0), strict=True):
-        lines = lines_of("net").query("d == 1 and sigma == @width and method in @left")
+        lines = lines_of("net")
+        lines = lines[(lines["d"] == 1) & (lines["sigma"] == width) & lines["method"].isin(left)]
         curves(axes, lines.pivot(index="n", columns="method", values="error")[lines["method"].unique()])
         axes.set(title=f"σ = {width:g}", xlabel="n", ylabel="worst error")
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
@@ -101,7 +102,8 @@ def marginals() -> Figure:
     PrivHD at its rivals' neighbours only, and as the source prints it.
     """
     left_out = ("PrivHD, merged, add/remove", "PrivHD, apart, replace-one")
-    lines = lines_of("marginals").query("measure in ('2-way', '3-way') and method not in @left_out")
+    lines = lines_of("marginals")
+    lines = lines[lines["measure"].isin(["2-way", "3-way"]) & ~lines["method"].isin(left_out)]
     names = lines["dataset"].unique()
     figure = canvas(3.4 * len(names), 7)
     grid = figure.subplots(2, len(names), squeeze=False)

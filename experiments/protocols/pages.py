@@ -98,11 +98,6 @@ def reached(asked: list[str], results: Path) -> list[str]:
     return markdown(["what", "this", "other tool", "shuffled"], rows)
 
 
-def older_rows(text: str) -> list[str]:
-    """Return the rows of a page's tables that are marked as made by older code."""
-    return [line for line in text.splitlines() if line.startswith("|") and fingerprints.OLDER in line]
-
-
 def broken_claims(text: str, results: Path) -> list[str]:
     """Return the claims of a page that the results do not bear out."""
     broken = []
