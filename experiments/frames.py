@@ -97,9 +97,12 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
 
 def across(names: Sequence[str], wide: pd.DataFrame, heads: Mapping[Any, str],
            form: Callable[[Any], str] = str) -> list[str]:
-    """Return a table of a page: the index below `names`, and the columns that `heads` has, below what it calls them."""
+    """Return a table of a page: the index below `names`, and the columns that `heads` has, below what it calls them.
+
+    What is missing is empty.
+    """
     return markdown([*names, *heads.values()], [
-        [*(key if isinstance(key, tuple) else (key,)), *map(form, row)]
+        [*(key if isinstance(key, tuple) else (key,)), *("" if pd.isna(value) else form(value) for value in row)]
         for key, row in zip(wide.index, wide.reindex(columns=list(heads)).to_numpy(), strict=True)])
 
 

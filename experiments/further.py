@@ -41,7 +41,7 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
         ("different", "part that differs", (REAL, FITTED, FURTHER), ".3f"),
         ("combinations", "combinations of categories", (FITTED, FURTHER), ",.0f")) for name in names}
     text = [format(value, heads[measure][1]) for measure, value in zip(lines["measure"], lines["value"], strict=True)]
-    wide = lines.assign(text=text).pivot_table("text", "table", "measure", "first", sort=False, fill_value="")
+    wide = lines.assign(text=text).pivot_table("text", "table", "measure", "first", sort=False)
     return worded("further", epsilon=EPSILON, delta=DELTA, size=asked.size, seeds=asked.seeds,
                   table=across(["table"], wide, {measure: said for measure, (said, _) in heads.items()}))
 
