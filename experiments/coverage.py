@@ -19,7 +19,7 @@ from experiments import Array, frames
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
 from experiments.frames import geometric, markdown, read_csv, worded
-from experiments.protocols.data import load
+from experiments.protocols.data import Sample
 from experiments.runs import answers, cube, workloads
 from trigmech.evaluation import statistics
 from trigmech.evaluation.error_bars import PredictedError
@@ -188,8 +188,7 @@ def _table(name: str, repetition: int) -> tuple[pd.DataFrame, tm.Schema, float]:
         rows, delta = MADE[name]
         return *made_table(rows, np.random.default_rng([SEED, repetition, rows])), delta
     rows, delta = REAL[name]
-    table, schema = load(name.split()[0])
-    return (table.sample(rows, random_state=SEED).reset_index(drop=True) if rows else table), schema, delta
+    return *Sample(name.split()[0], rows).load(SEED), delta
 
 
 def made_table(rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame, tm.Schema]:
