@@ -22,8 +22,6 @@ from scipy import integrate, linalg, optimize, stats
 from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.sensitivity import l1_diameter
-from trigmech.privacy.accounting import gaussian_mu
-from trigmech.privacy.budget import Budget
 from trigmech.thesis.calibration import covariance_sensitivity, published_rho
 
 # n and d of table 3.1.
@@ -105,31 +103,6 @@ example_1_3_delta, proposition_1_12_limit, algorithm_5_limit = (
 
 
 # Chapter 1
-
-
-def published_divergence(delta: float, mu: float) -> float:
-    """Return definition 4's delta-approximate max divergence of Gaussian noise that moves by mu.
-
-    By Neyman and Pearson the worst event of probability at least delta is the tail of probability delta.
-    """
-    return math.log(delta) - float(stats.norm.logsf(stats.norm.isf(delta) + mu))
-
-
-def definition_4() -> list[str]:
-    return [figure("Gaussian noise that is (epsilon, delta)-private and no better",
-                   "epsilon; delta; mu; epsilon by definition 4",
-                   ((epsilon, delta, mu := gaussian_mu(Budget(epsilon, delta)), published_divergence(delta, mu))
-                    for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)))),
-            figure("Theorem 1.10: randomised response at epsilon = 1; no Z is within delta of both",
-                   "distance of X and Y; 2 delta", [(math.tanh(0.5), 2e-3)])]
-
-
-def example_1_3() -> list[str]:
-    return [figure("Standard deviation S sqrt(2 ln(2/delta)) / epsilon",
-                   "delta; enough up to epsilon; delta(1)/delta; delta(10)/delta",
-                   ((delta, largest_epsilon(partial(example_1_3_delta, delta), delta),
-                     *(example_1_3_delta(delta, epsilon) / delta for epsilon in (1.0, 10.0)))
-                    for delta in (1e-1, 1e-3, 1e-6, 1e-9)))]
 
 
 def proposition_1_12_bound(delta: float, epsilon: float) -> float:
@@ -230,23 +203,6 @@ def algorithm_5() -> list[str]:
             figure("Many columns: enough up to", "delta; epsilon",
                    ((delta, largest_epsilon(partial(algorithm_5_limit, delta), delta))
                     for delta in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)))]
-
-
-# The cost of algorithm 4
-
-
-def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
-    """Return, of the last row (K = M d): exponents of n by theorem 2.4 and as printed."""
-    K = M * d
-    return {"accuracy": (-K / (2 * d + K), -(1 - 2 / M)),
-            "time": ((3 * d * K + 5 * d) / (4 * d + 2 * K), d * (1.5 - 1 / (2 * M))),
-            "size": (1 + (K + 1) / (2 * d + K), 2 - 1 / (2 * M))}
-
-
-def table_2_1() -> list[str]:
-    return [figure("Exponents of n", "d; K/d; of; by theorem 2.4; printed",
-                   ((d, M, name, *exponents) for d in (1, 2, 10) for M in (4, 10, 100)
-                    for name, exponents in table_2_1_exponents(d, M).items()))]
 
 
 # Axes
@@ -473,8 +429,7 @@ def algorithm_10() -> list[str]:
 
 
 ENTRIES: dict[str, Callable[[], list[str]]] = {entry.__name__: entry for entry in (
-    definition_4, example_1_3, proposition_1_12, algorithm_4, algorithm_5, table_2_1, algorithm_6, theorem_2_11,
-    theorem_2_12, algorithm_9, algorithm_10)}
+    proposition_1_12, algorithm_4, algorithm_5, algorithm_6, theorem_2_11, theorem_2_12, algorithm_9, algorithm_10)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
