@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import integrate, linalg, optimize, stats
+from scipy import integrate, optimize, stats
 
 from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -262,11 +262,6 @@ def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
     return moved / (10 * math.sqrt(d) * k * published_rho(d, n, 0.0))
 
 
-def subspace_angle(U: Array, X: Array) -> float:
-    """Return the tangent of the largest angle of two subspaces of one dimension, given orthonormal columns."""
-    return math.tan(float(linalg.subspace_angles(U, X).max()))
-
-
 def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
     """Return the subspaces X^(0..L) and the noise G^(1..L) of algorithm 6 for a diagonal covariance."""
     subspaces, noise = [np.linalg.qr(rng.standard_normal((len(values), k)))[0]], []
@@ -274,32 +269,6 @@ def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generato
         noise.append(rng.normal(0.0, sigma, (len(values), k)))
         subspaces.append(np.linalg.qr(values[:, None] * subspaces[-1] + noise[-1])[0])
     return subspaces, noise
-
-
-def published_angle(values: Array, sigma: float, L: int) -> float:
-    """Return theorem 2.11's bound for the first vector, without its constant; (2.12) before sigma is put in."""
-    return sigma * math.sqrt(len(values) * math.log(L)) / (values[0] / values[1] - 1) / values[0]
-
-
-def theorem_2_11() -> list[str]:
-    rows, starts, rng = [], [], np.random.default_rng(211)
-    d, L, sigma = 50, 10, 0.01
-    for second in (0.5, 1e-1, 1e-2, 1e-3, 1e-4):
-        values = np.array([1.0, *[second] * (d - 1)])
-        angle = float(np.median([
-            subspace_angle(np.eye(d)[:, :1], iterate(values, sigma, 1, L, np.random.default_rng([211, seed]))[0][-1])
-            for seed in range(20)]))
-        published = published_angle(values, sigma, L)
-        rows.append((1 / second - 1, angle, published, angle / published))
-    for d in (20, 200, 1000):
-        for s in (1, 4, 10):
-            angle = float(np.median([
-                subspace_angle(np.eye(d)[:, :s], np.linalg.qr(rng.standard_normal((d, s)))[0]) for _ in range(50)]))
-            starts.append((d, s, angle, angle / math.sqrt(d * s)))
-    return [figure("d = 50, k = 1, L = 10, sigma = 0.01: median angle and theorem 2.11's bound, constant left out",
-                   "gamma_1; tan of the angle; bound; quotient", rows),
-            figure("Tangent at the random start, which the proof calls bounded", "d; s; median; over sqrt(d s)",
-                   starts)]
 
 
 def eigenvalue_estimates(first: float, rest: float, d: int, sigma: float, L: int) -> tuple[float, float]:
@@ -429,7 +398,7 @@ def algorithm_10() -> list[str]:
 
 
 ENTRIES: dict[str, Callable[[], list[str]]] = {entry.__name__: entry for entry in (
-    proposition_1_12, algorithm_4, algorithm_5, algorithm_6, theorem_2_11, theorem_2_12, algorithm_9, algorithm_10)}
+    proposition_1_12, algorithm_4, algorithm_5, algorithm_6, theorem_2_12, algorithm_9, algorithm_10)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
