@@ -277,8 +277,8 @@ coverage_tables = Experiment(
     "data)", inputs=list(dict.fromkeys(name.split()[0] for name in REAL)), needed=False, seeds=(1, 5),
     epsilons=((1.0,), (0.3, 1.0, 3.0)), table=summary, page=table_page,
     # Made tables are always among the data sets, and differ in each of so many releases.
-    cells=lambda asked: calls_of(table_bars, asked, epsilon=asked.epsilons, dataset=[*MADE, *(
-        name for name in REAL if name.split()[0] in {each.source for each in asked.inputs})]),
+    cells=lambda asked: calls_of(table_bars, asked, dataset=[*MADE, *(
+        name for name in REAL if name.split()[0] in {each.source for each in asked.inputs})], epsilon=asked.epsilons),
     lines=lambda head, result: [{**head, "kind": kind, **found} for kind, found in result.items()],
     check=check, formats={"epsilon": "g", "within": ".4f", "least": ".4f", "width": ".3f", "middle": ".3f",
                           "error": ".3g", "zero": ".4f"})
