@@ -35,6 +35,7 @@ def sigma_of(epsilon: float, delta: float) -> float:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the probabilities of rows of logits."""
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     return raised / raised.sum(axis=1, keepdims=True)
 
