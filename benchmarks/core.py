@@ -53,69 +53,32 @@ class Settings:
 
 @dataclass(frozen=True)
 class Subject:
-    """Something worth measuring.
-
-    Parameters
-    ----------
-    title, text : str
-        For the report: what is compared, with what, and how to read ratio, rate and peak.
-    rate : str
-        The unit of ``rate``, empty if there is none.
-    rows : callable
-        Yields rows as they are measured.
-    """
+    """Something worth measuring; `text` says what is compared, with what, and how to read ratio, rate and peak."""
 
     title: str
     text: str
-    rate: str
+    rate: str  # its unit, empty if there is none
     rows: Callable[[Settings], Iterator[Row]]
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to do the work.
-
-    Parameters
-    ----------
-    name : str
-    run : callable
-        Does the work once and returns its result.
-    share : float
-        The part of the work that ``run`` does; its time is divided by this, and the note says so.
-    slow : bool
-        Takes seconds, so it gets fewer rounds, no warm-up and no run for its memory.
-    note : str
-    """
+    """One way to do the work: `run` does it once and returns its result."""
 
     name: str
     run: Callable[[], Any]
-    share: float = 1.0
-    slow: bool = False
+    share: float = 1.0  # the part of the work that `run` does; its time is divided by this, and the note says so
+    slow: bool = False  # takes seconds: fewer rounds, no warm-up and no run for its memory
     note: str = ""
 
 
 def compare(settings: Settings, case: str, alternatives: Sequence[Alternative], baseline: str | None = None, *,
             work: float | None = None, value: Callable[[str, Any], ArrayLike | None] = lambda name, result: result,
             describe: Callable[[Any], str] = lambda result: "") -> Iterator[Row]:
-    """Time the alternatives in turn, and compare their results.
+    """Time the alternatives in turn, and compare their results with the baseline's.
 
-    Parameters
-    ----------
-    settings : Settings
-    case : str
-    alternatives : sequence of Alternative
-    baseline : str, optional
-        The alternative that ratios and differences refer to.
-    work : float, optional
-        Units of work in a whole run, for the rate.
-    value : callable
-        Takes an alternative's name and result to the numbers that are compared, or to None if they cannot be.
-    describe : callable
-        Takes a result to a remark.
-
-    Yields
-    ------
-    Row
+    `work` are the units of work in a whole run, for the rate. `value` takes an alternative's name and result to the
+    numbers that are compared, or to None if they cannot be; `describe` takes a result to a remark.
     """
     seconds: dict[str, list[float]] = {a.name: [] for a in alternatives}
     peaks: dict[str, float] = {}

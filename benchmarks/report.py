@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from benchmarks.core import Row
 from benchmarks.registry import SUBJECTS
+from experiments.cells import save
 from trigmech._parallel import thread_count
 
 RESULTS = Path(__file__).parent / "results"
@@ -50,7 +51,7 @@ def _version(name: str) -> str:
 
 def write(file: Path, record: Record) -> None:
     """Write a result file, whole or not at all."""
-    _replace(file, json.dumps(record, indent=1) + "\n")
+    save(file, json.dumps(record, indent=1) + "\n")
 
 
 def read(file: Path) -> Record:
@@ -71,7 +72,7 @@ def write_summary() -> Path:
         record = read(RESULTS / f"{name}.json")
         lines += ["", f"## {subject.title} (`{name}`)", "", subject.text, "", _sentence(record["machine"]), ""]
         lines += markdown(record["subjects"][name], subject.rate)
-    _replace(RESULTS / "README.md", "\n".join(lines) + "\n")
+    save(RESULTS / "README.md", "\n".join(lines) + "\n")
     return RESULTS / "README.md"
 
 
@@ -109,10 +110,3 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.6f}"
-
-
-def _replace(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(file.name + ".part")
-    draft.write_text(text)
-    draft.replace(file)

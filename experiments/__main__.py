@@ -47,7 +47,6 @@ def numbers_of(option: str, text: str, kind: Callable[[str], Number]) -> list[Nu
 
 
 def check_known(what: str, names: list[str], known: Sequence[str]) -> None:
-    """Refuse names that are not known."""
     unknown = [name for name in names if name not in known]
     if unknown:
         raise typer.BadParameter(f"no {what} is called {', '.join(unknown)}; there are {', '.join(known)}")

@@ -14,7 +14,7 @@ from experiments.cells import HERE, Call
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
 from experiments.declare import Experiment
-from experiments.frames import SIGMAS, arranged, geometric, markdown, of_workloads, shown, worded
+from experiments.frames import SIGMAS, across, arranged, geometric, of_workloads, shown, worded
 from experiments.runs import BEST, release
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
@@ -54,7 +54,6 @@ def _split(name: str, setting: str) -> tuple[dict[str, Any], float]:
 
 
 def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: int) -> Call:
-    """Return the cell of a variant."""
     epsilon, delta, *_ = SETTINGS[setting]
     options = VARIANTS[variant][0]
     if variant == SPLIT:
@@ -72,7 +71,6 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the CSV."""
     keys = ["setting", "dataset", "variant"]
     worst = lines[lines["what"] == "absolute"].assign(value=lambda those: those["value"].clip(lower=EXACT))
     errors = worst.groupby([*keys, "workload", "repetition"], sort=False)["value"].agg(geometric).reset_index()
@@ -88,17 +86,16 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    tables, value = list[str](), lines.set_index(["setting", "dataset", "variant", "what"])["value"]
+    tables = list[str]()
     for setting, own in lines.groupby("setting"):
         (epsilon, delta, *_), names = SETTINGS[str(setting)], list(dict.fromkeys(own["dataset"]))
-        tables += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}", "", *markdown(
-            ["variant", *(f"{name} {workload.upper()}" for name in names for workload in SIGMAS)],
-            [[variant, *(f"{value[setting, name, variant, workload]:.2f}" for name in names for workload in SIGMAS)]
-             for variant in VARIANTS])]
+        wide = own.pivot(index="variant", columns=["dataset", "what"], values="value").loc[list(VARIANTS)]
+        tables += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}", "", *across(["variant"], wide, {
+            (name, workload): f"{name} {workload.upper()}" for name in names for workload in SIGMAS}, "{:.2f}".format)]
         for what, said in FACTS.items():
-            form = shown if what == "seconds" else "{:.4g}".format
-            tables += ["", f"### {said.capitalize()}", "", *markdown(["variant", *names], [
-                [variant, *(form(value[setting, name, variant, what]) for name in names)] for variant in VARIANTS])]
+            tables += ["", f"### {said.capitalize()}", "", *across(
+                ["variant"], wide, {(name, what): name for name in names},
+                shown if what == "seconds" else "{:.4g}".format)]
     return worded("ablations", size=asked.size, seeds=asked.seeds, tables=tables,
                   variants=[f"- *{variant}*: {said}." for variant, (_, said) in VARIANTS.items()])
 

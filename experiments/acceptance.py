@@ -9,7 +9,7 @@ import pandas as pd
 import trigmech as tm
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
-from experiments.frames import markdown, of_cells, worded
+from experiments.frames import across, of_cells, worded
 from trigmech.distribution import Distribution
 
 SIZES, EPSILONS = (1_000, 5_000), (0.1, 0.3, 1.0)
@@ -44,9 +44,9 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     rate = pd.to_numeric(lines["rate"]).map("{:.3f}".format).replace("nan", "refused")
     wide = lines.assign(rate=rate).pivot(index="release", columns=["n", "epsilon"], values="rate")
     return worded("acceptance", tests=TESTS, seeds=asked.seeds,
-                 criteria="; ".join(f"{each.words}, limit {each.limit:g}" for each in CRITERIA), table=markdown(
-                     ["what is tested", *(f"n = {n:,}, ε = {epsilon:g}" for n, epsilon in wide)],
-                     [[kind, *wide.loc[kind]] for kind in KINDS]))
+                  criteria="; ".join(f"{each.words}, limit {each.limit:g}" for each in CRITERIA), table=across(
+                      ["what is tested"], wide.loc[list(KINDS)],
+                      {(n, epsilon): f"n = {n:,}, ε = {epsilon:g}" for n, epsilon in wide}))
 
 
 acceptance = Experiment(

@@ -195,7 +195,6 @@ def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dic
 
 
 def of_methods(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line for each method and value of a release."""
     _, names = truth(head["kind"])
     oracle = np.array(result["oracle"])
     return [line for method in METHODS for line in pd.DataFrame({

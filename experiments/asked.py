@@ -33,6 +33,7 @@ class Asked:
         """Return the name of result files; those of a quick run, or not of the whole, replace no other's."""
         return name + "_quick" * self.quick + "_partial" * (not whole)
 
-    def stem_of_numbers(self, name: str) -> str:
-        """Return the same for an experiment on data sets of numbers, of which the thesis's are the whole."""
-        return self.stem(name, set(self.names) >= NUMBERS)
+    @property
+    def of_thesis(self) -> bool:
+        """Whether all data sets of the thesis are asked for, which are the whole of an experiment on numbers."""
+        return set(self.names) >= NUMBERS

@@ -66,26 +66,13 @@ class Step(NamedTuple):
 
 
 class Calls:
-    """A noise whose calls are one function of the law, the values and the scale."""
+    """A noise whose calls, `laplace` and the others, are one function of the law, the values and the scale."""
 
     def __init__(self, call: Callable[[str, Array, float], Array], simulated: bool = True,
                  loss: Callable[[str, float, float], float] = lambda *_: math.inf) -> None:
-        self.call, self.simulated, self.loss_of = call, simulated, loss
-
-    def laplace(self, values: Array, scale: float) -> Array:
-        return self.call("laplace", values, scale)
-
-    def gaussian(self, values: Array, scale: float) -> Array:
-        return self.call("gaussian", values, scale)
-
-    def linf(self, values: Array, scale: float) -> Array:
-        return self.call("linf", values, scale)
-
-    def exponential(self, values: Array, scale: float) -> Array:
-        return self.call("exponential", values, scale)
-
-    def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        return self.loss_of(law, scale, sensitivity)
+        self.simulated, self.loss = simulated, loss
+        self.laplace, self.gaussian, self.linf, self.exponential = (
+            partial(call, law) for law in ("laplace", "gaussian", "linf", "exponential"))
 
 
 def same(offset: float) -> Calls:
@@ -104,40 +91,37 @@ def scaled(noise: Noise, factor: float) -> Calls:
     return Calls(lambda law, values, scale: cast(Array, getattr(noise, law)(values, factor * scale)))
 
 
-class Listener(Calls):
-    """What another noise draws, which it remembers."""
+def listener(noise: Noise) -> tuple[Calls, list[Step]]:
+    """Return a noise that draws as another one does, and the list of what it has drawn."""
+    steps = list[Step]()
 
-    def __init__(self, noise: Noise) -> None:
-        super().__init__(self.hear, noise.simulated, noise.loss)
-        self.noise, self.steps = noise, list[Step]()
-
-    def hear(self, law: str, values: Array, scale: float) -> Array:
-        """Return what the other noise draws; copies are kept, as the door goes on to calculate in the same array."""
-        output = cast(Array, getattr(self.noise, law)(values, scale))
-        self.steps.append(Step(law, values.flatten(), scale, output.flatten()))
+    def hear(law: str, values: Array, scale: float) -> Array:
+        output = cast(Array, getattr(noise, law)(values, scale))
+        # Copies, as the door goes on to calculate in the same array.
+        steps.append(Step(law, values.flatten(), scale, output.flatten()))
         return output
 
+    return Calls(hear, noise.simulated, noise.loss), steps
 
-class Batches(Calls):
-    """Another noise, called for many runs at once where its entries are independent (Laplace, Gaussian).
+
+def batches(noise: Noise, size: int = BATCH) -> Calls:
+    """Return another noise, called for many runs at once where its entries are independent (Laplace, Gaussian).
 
     Values that come a second time are noised as so many copies of them in one call, and handed out run by run: the same
     code as for one vector, without its cost of some 200 microseconds a call.
     """
+    rows = dict[Hashable, list[Array]]()
 
-    def __init__(self, noise: Noise, size: int = BATCH) -> None:
-        super().__init__(self.hand_out, noise.simulated, cache(noise.loss))
-        self.noise, self.size, self.rows = noise, size, dict[Hashable, list[Array]]()
-
-    def hand_out(self, law: str, values: Array, scale: float) -> Array:
-        """Return values with noise."""
-        draw, key = getattr(self.noise, law), (law, scale, values.tobytes())
-        if law == "linf" or key not in self.rows:
-            self.rows[key] = []
+    def hand_out(law: str, values: Array, scale: float) -> Array:
+        draw, key = getattr(noise, law), (law, scale, values.tobytes())
+        if law == "linf" or key not in rows:
+            rows[key] = []
             return cast(Array, draw(values, scale))
-        if not self.rows[key]:
-            self.rows[key] = list(draw(np.tile(values, (self.size,) + (1,) * values.ndim), scale))
-        return self.rows[key].pop()
+        if not rows[key]:
+            rows[key] = list(draw(np.tile(values, (size,) + (1,) * values.ndim), scale))
+        return rows[key].pop()
+
+    return Calls(hand_out, noise.simulated, cache(noise.loss))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,16 +144,15 @@ class Subject:
     spoil: Callable[[Noise], Noise] | None = None
 
     def ledger(self) -> Ledger:
-        """Return the ledger of one run."""
         ledger = Ledger(self.budget, enforced=self.calibration == "rigorous")
         self.draw(self.inputs[0], same(0.0), ledger)
         return ledger
 
     def heard(self, which: int, noise: Noise) -> list[Step]:
         """Return the steps of one run, of the first (0) or second (1) input."""
-        listener = Listener(noise)
-        self.draw(self.inputs[which], listener, Ledger(self.budget, enforced=False))
-        return listener.steps
+        heard, steps = listener(noise)
+        self.draw(self.inputs[which], heard, Ledger(self.budget, enforced=False))
+        return steps
 
 
 # What is told apart
@@ -252,7 +235,7 @@ def _bounds(hits: Any, others: Any, count: int, delta: float, confidence: float)
     return np.asarray(np.log(np.maximum((p - delta) / q, math.exp(-1.0))))
 
 
-def _upper(hits: Any, count: int, error: float) -> Array:
+def _upper(hits: Any, count: int, error: float) -> Any:
     return np.where(hits < count, stats.beta.isf(error, hits + 1, np.maximum(count - hits, 1)), 1.0)
 
 
@@ -327,10 +310,8 @@ def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, 
 
 
 def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) -> Subject:
-    """Return the package's mechanism at epsilon = 1."""
     budget = tm.Budget(1.0, delta)
     design = mechanism.design(n, d, budget)
-
     return worst(lambda tables: Subject(name, "rigorous", n, d, budget, [
         measure(table, design.features) for table in tables], partial(_drawn, design)), n, d)
 
@@ -413,12 +394,6 @@ def alone(law: Law, norm: Norm, size: int) -> Subject:
     return Subject(f"{law} sampler, K = {size}", "rigorous", 1, size, budget, (np.zeros(size), moved), draw)
 
 
-def halved_sensitivity(charges: NoiseScales) -> NoiseScales:
-    """Plant the fault of the thesis's proofs: that a mean of numbers in [-1, 1] moves by 1/n."""
-    means = charges.means
-    return replace(charges, means=replace(means, scale=means.scale / 2.0, sensitivity=means.sensitivity / 2.0))
-
-
 def local_sensitivity(n: int, share: float) -> Callable[[NoiseScales], NoiseScales]:
     """Plant the fault of algorithms 6 and 7, for d = 1: noise for the variance as if it moved by no more than the
     thesis's rho at the *noisy* mean; without the factors by which the printed scale is too large.
@@ -472,7 +447,10 @@ FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | N
     "halved, laplace": (SUBJECTS["TrigI"], "noise halved", partial(scaled, factor=0.5)),
     "halved, gaussian": (SUBJECTS["TrigII"], "noise halved", partial(scaled, factor=0.5)),
     "halved, linf": (SUBJECTS["own, linf"], "noise halved", partial(scaled, factor=0.5)),
-    "sensitivity": (lambda: thesis("TrigI", "rigorous", 2, 1, 2, alter=halved_sensitivity), "sensitivity halved", None),
+    # The fault of the thesis's proofs: that a mean of numbers in [-1, 1] moves by 1/n.
+    "sensitivity": (lambda: thesis("TrigI", "rigorous", 2, 1, 2, alter=lambda charges: replace(charges, means=replace(
+        charges.means, scale=charges.means.scale / 2.0, sensitivity=charges.means.sensitivity / 2.0))),
+                    "sensitivity halved", None),
     "seed": (SUBJECTS["TrigI"], "constant seed", lambda _: SimulatedNoise(np.random.default_rng(SEED))),
     "sqrt 2, laplace": (SUBJECTS["TrigI"], "scale / √2", partial(scaled, factor=0.5**0.5)),
     "sqrt 2, linf": (SUBJECTS["own, linf"], "scale / √2", partial(scaled, factor=0.5**0.5)),
@@ -503,13 +481,13 @@ MORE = {"TrigI, t = 3, published": 1_000_000}
 
 
 def audited(name: str, sampler: str, count: int, confidence: float = CONFIDENCE) -> dict[str, Any]:
-    """Return a line of the table: of a key of `SUBJECTS` or `FAULTS`, from so many runs of each of the two inputs."""
+    """Return a line of the table, from so many runs of each of the two inputs."""
     started = time.process_time()
     subject = subject_of(name)
     ledger, delta, found = subject.ledger(), subject.budget.delta, []
     for which in (0, 1):
         rng = np.random.default_rng([SEED, which, *name.encode()])
-        noise = Batches(SystemNoise(), min(BATCH, count)) if sampler == "OpenDP" else SimulatedNoise(rng)
+        noise = batches(SystemNoise(), min(BATCH, count)) if sampler == "OpenDP" else SimulatedNoise(rng)
         found.append(runs_of(subject, which, noise, count))
     bound, proved = lower_bound(found[0], found[1], delta, confidence), ledger.proved_epsilon
     alarm = false_alarm(max(bound.other, 1.0 / count), count - count // 2, proved, delta, confidence)
@@ -520,7 +498,6 @@ def audited(name: str, sampler: str, count: int, confidence: float = CONFIDENCE)
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls; quick: a tenth of the runs."""
     part, found = 10 if asked.quick else 1, list[Call]()
     for name in SUBJECTS:
         axes, linf = name.startswith("Improved"), "linf" in name or "blocks" in name

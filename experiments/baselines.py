@@ -89,14 +89,11 @@ class Product:
 
 
 class Baseline(NamedTuple):
-    """What a baseline releases."""
-
     distribution: Product | tm.Distribution
     ledger: tm.Ledger
 
 
 def answers(workload: Workload, distribution: Product | tm.Distribution) -> Array:
-    """Return the answers of a product or of weighted points."""
     if isinstance(distribution, Product):
         return distribution.answers(workload)
     return workload.answers(distribution.points, distribution.weights)

@@ -8,12 +8,12 @@ import os
 import platform
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,33 +33,21 @@ SHOWING = ("trigmech.cli", "trigmech.report", "trigmech.__main__", "experiments.
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
-class Job(Protocol):
-    """Something to compute once."""
-
-    def key(self) -> str:
-        """Return the name of the job's cache file, another one for whatever gives another result."""
-
-    def compute(self) -> dict[str, Any]:
-        """Return the result, as JSON can hold it."""
-
-
-J = TypeVar("J", bound=Job)
-
-
 @dataclass(frozen=True)
 class Call:
-    """A function of plain values, to be computed once: its arguments, and what its module imports, are all it needs."""
+    """A function of plain values, to be computed once: its arguments, and what its module imports, are all it needs.
+
+    `key` is the name of its cache file, another one for whatever gives another result.
+    """
 
     function: Callable[..., dict[str, Any]]
     arguments: tuple[tuple[str, Any], ...]
 
     def key(self) -> str:
-        """Return the name of the cache file."""
         module, name = self.function.__module__, self.function.__qualname__
         return name_of(f"{module.removeprefix('experiments.')}-{name}", [name, self.arguments, code_of(module)])
 
     def compute(self) -> dict[str, Any]:
-        """Return what the function does."""
         return self.function(**dict(self.arguments))
 
 
@@ -71,13 +59,7 @@ def call(function: Callable[..., dict[str, Any]], *values: Any, **named: Any) ->
 
 
 def name_of(prefix: str, content: Any) -> str:
-    """Return a name for plain values: the prefix, and a hash."""
     return f"{prefix}-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]}"
-
-
-def key_of(job: Any, prefix: str, fingerprint: str) -> str:
-    """Return the cache file's name for a dataclass of plain values and a hash of the code."""
-    return name_of(prefix, [asdict(job), fingerprint])
 
 
 @cache
@@ -99,15 +81,12 @@ def source_of(name: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
-    found, waiting = list[ast.Import | ast.ImportFrom](), list[ast.AST]([ast.parse(source)])
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found.append(node)
-        # Imports stand in no expression: the other nodes, most of all, are not looked at.
-        waiting += [each for field in BLOCKS for each in getattr(node, field, ())]
-    return found
+def _imports(node: Any) -> Iterator[ast.Import | ast.ImportFrom]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield node
+    # Imports stand in no expression: the other nodes, most of all, are not looked at.
+    for each in (each for field in BLOCKS for each in getattr(node, field, ())):
+        yield from _imports(each)
 
 
 def reached(module: str) -> set[str]:
@@ -130,7 +109,7 @@ def reached(module: str) -> set[str]:
 def _imported(source: str, root: Path) -> frozenset[str]:
     """Return what a source imports itself of the project below ``root``, but for `SHOWING`."""
     found = set[str]()
-    for node in _imports(source):
+    for node in _imports(ast.parse(source)):
         names = {alias.name for alias in node.names} if isinstance(node, ast.Import) else {
             # What is imported from a folder may be a module of it.
             name if source_of(name).exists() else str(node.module)
@@ -146,7 +125,7 @@ def save(path: Path, text: str) -> None:
     write_whole(path, text.encode())
 
 
-def publish(path: Path, text: str, run: Container[str] | None = None) -> None:
+def publish(path: Path, text: str, run: Container[str] | None = None) -> Path:
     """Save a result, and, unless it is of a part only, note in versions.json beside it what it was made with.
 
     `run` has the mechanisms of `fingerprints.OWN` that were run for it; default: all of them.
@@ -155,43 +134,39 @@ def publish(path: Path, text: str, run: Container[str] | None = None) -> None:
 
     save(path, text)
     if path.stem.endswith(("_quick", "_partial")):
-        return
+        return path
     listed = path.with_name("versions.json")
     noted = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else {}
     noted[path.name] = versions() | fingerprints.of_code(path, fingerprints.OWN if run is None else run)
     save(listed, json.dumps(dict(sorted(noted.items())), indent=1) + "\n")
-
-
-def write_csv(name: str, lines: pd.DataFrame, float_format: str | None = None,
-              run: Container[str] | None = None) -> Path:
-    """Publish lines as results/<name>.csv; see :func:`publish`."""
-    path = RESULTS / f"{name}.csv"
-    publish(path, lines.to_csv(index=False, float_format=float_format, lineterminator="\n"), run)
     return path
+
+
+def write_csv(name: str, lines: pd.DataFrame, run: Container[str] | None = None) -> Path:
+    """Publish lines as results/<name>.csv."""
+    return publish(RESULTS / f"{name}.csv", lines.to_csv(index=False, lineterminator="\n"), run)
 
 
 def write_markdown(name: str, lines: Iterable[str], run: Container[str] | None = None) -> Path:
-    """Publish a page as results/<name>.md; see :func:`publish`."""
-    path = RESULTS / f"{name}.md"
-    publish(path, "\n".join(lines) + "\n", run)
-    return path
+    """Publish a page as results/<name>.md."""
+    return publish(RESULTS / f"{name}.md", "\n".join(lines) + "\n", run)
 
 
 @cache
 def versions() -> dict[str, Any]:
-    """Return the versions of what results depend on."""
     return {"trigmech": tm.__version__, "python": platform.python_version(),
             **{name: version(name) for name in ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting")}}
 
 
-def run_cell(job: Job) -> dict[str, Any]:
-    """Return what a job computes, from the cache if it is there."""
+def run_cell(job: Any) -> dict[str, Any]:
+    """Return what a call, or what else has a key, computes: from the cache if it is there."""
     path = CACHE / f"{job.key()}.json"
+    result: dict[str, Any]
     if path.exists():
-        cached: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return cached
-    result = job.compute()
-    save(path, json.dumps(result))
+        result = json.loads(path.read_text(encoding="utf-8"))
+    else:
+        result = job.compute()
+        save(path, json.dumps(result))
     return result
 
 
@@ -204,26 +179,23 @@ def _warm_up(threads: int) -> None:
             tm.synthesize(X, tm.Schema.cube(2), budget, mechanism, np.random.default_rng(1))
 
 
-def run_cells(cells: Iterable[J], jobs: int, title: str) -> Iterator[tuple[J, dict[str, Any]]]:
-    """Yield each job with its result, as they are done, and show the progress."""
+def run_cells(cells: Iterable[Any], jobs: int, title: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield each call with its result, as they are done, and show the progress."""
     todo = list(cells)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-               TimeRemainingColumn())
-    with Progress(*columns) as progress:
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                  TimeRemainingColumn()) as progress:
+        waiting = {cell for cell in todo if not (CACHE / f"{cell.key()}.json").exists()}
         task = progress.add_task(title, total=len(todo))
-        waiting = []
         for cell in todo:
-            if (CACHE / f"{cell.key()}.json").exists():
+            if cell not in waiting:
                 yield cell, run_cell(cell)
                 progress.advance(task)
-            else:
-                waiting.append(cell)
         if not waiting:
             return
         # Fresh processes: a fork would copy threads in the middle of their work.
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_warm_up,
                                  initargs=(max(1, (os.cpu_count() or 1) // jobs),)) as pool:
-            running = {pool.submit(run_cell, cell): cell for cell in waiting}
+            running = {pool.submit(run_cell, cell): cell for cell in todo if cell in waiting}
             for future in as_completed(running):
                 yield running[future], future.result()
                 progress.advance(task)

@@ -14,7 +14,7 @@ from experiments import Array
 from experiments.audit import Bound, Statistic, false_alarm, lower_bound
 from experiments.companions import jtree, selection, tutorial
 from experiments.companions import marginal_models as models
-from experiments.errata import Figure, figure
+from experiments.errata import figure
 from experiments.protocols.coding import Codes
 
 RUNS, SEED = 20_000, 2018
@@ -50,7 +50,6 @@ class Claim:
 
 
 def zeros_and(*last: int) -> Codes:
-    """Return a table of zeros but for its last row."""
     return np.vstack([np.zeros((ROWS - 1, len(last)), dtype=np.int64), last])
 
 
@@ -128,7 +127,7 @@ CLAIMS = {claim.__name__: claim for claim in (privhd_filter, jtree_filter, repor
                                               propose_test_release)}
 
 
-def figures(name: str) -> list[Figure]:
+def figures(name: str) -> list[str]:
     """Return the lower bounds of a claim, as printed and corrected, for `python -m experiments.errata`."""
     claim = CLAIMS[name]()
     bounds = {which: claim.bound(which, RUNS, SEED) for which in ("published", "corrected", "planted")}

@@ -162,7 +162,6 @@ def page(workload: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows,
            older: Container[str]) -> list[list[str]]:
-    """Return the rows of one data set in one table, without its name."""
     block, printed, nothing = [], expected(SETTINGS[setting][2]), [""] * 4
     if workload == "w1" and kind != "typical" and (dataset, "seconds", None) in printed:
         block.append(["thesis", *(shown(printed[dataset, kind, float(sigma)]) for sigma in SIGMAS["w1"]),

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 import trigmech as tm
 from experiments import Array, frames
 from experiments.asked import Asked
-from experiments.cells import Call
 from experiments.declare import Experiment, calls_of
 from experiments.frames import geometric, markdown, read_csv, worded
-from experiments.protocols.data import load
+from experiments.protocols.data import Sample
 from experiments.runs import answers, cube, workloads
 from trigmech.evaluation import statistics
 from trigmech.evaluation.error_bars import PredictedError
@@ -162,7 +161,6 @@ def chosen_statistics(schema: tm.Schema, rng: np.random.Generator) -> dict[str, 
 
 
 def families(d: int) -> dict[str, Any]:
-    """Return families of smooth queries of d numbers."""
     found: dict[str, Any] = {"GaussianKernels": tm.workload.GaussianKernels(d, seed=SEED, n_queries=QUERIES)}
     if d > 1:
         found |= {"PairKernels": tm.workload.PairKernels(d, seed=SEED, n_queries=QUERIES),
@@ -190,8 +188,7 @@ def _table(name: str, repetition: int) -> tuple[pd.DataFrame, tm.Schema, float]:
         rows, delta = MADE[name]
         return *made_table(rows, np.random.default_rng([SEED, repetition, rows])), delta
     rows, delta = REAL[name]
-    table, schema = load(name.split()[0])
-    return (table.sample(rows, random_state=SEED).reset_index(drop=True) if rows else table), schema, delta
+    return *Sample(name.split()[0], rows).load(SEED), delta
 
 
 def made_table(rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame, tm.Schema]:
@@ -218,13 +215,6 @@ def made_table(rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame, tm.Sc
             columns[name] = values
             described.append(tm.Column(name, -5.0 if kind == "normal" else 0.0, rng.uniform(5.0, 30.0)))
     return pd.DataFrame(columns), tm.Schema(described)
-
-
-def table_cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls; made tables are always among the data sets, and differ in each of so many releases."""
-    sources = {each.source for each in asked.inputs}
-    names = [*MADE, *(name for name in REAL if name.split()[0] in sources)]
-    return calls_of(table_bars, asked, dataset=names, epsilon=asked.epsilons)
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
@@ -285,6 +275,10 @@ coverage = Experiment(
 coverage_tables = Experiment(
     name="coverage_tables", what="error bars of columns and tables against the truth (half an hour; a part needs no "
     "data)", inputs=list(dict.fromkeys(name.split()[0] for name in REAL)), needed=False, seeds=(1, 5),
-    epsilons=((1.0,), (0.3, 1.0, 3.0)), cells=table_cells, lines=frames.of_kinds, table=summary, page=table_page,
+    epsilons=((1.0,), (0.3, 1.0, 3.0)), table=summary, page=table_page,
+    # Made tables are always among the data sets, and differ in each of so many releases.
+    cells=lambda asked: calls_of(table_bars, asked, dataset=[*MADE, *(
+        name for name in REAL if name.split()[0] in {each.source for each in asked.inputs})], epsilon=asked.epsilons),
+    lines=lambda head, result: [{**head, "kind": kind, **found} for kind, found in result.items()],
     check=check, formats={"epsilon": "g", "within": ".4f", "least": ".4f", "width": ".3f", "middle": ".3f",
                           "error": ".3g", "zero": ".4f"})

@@ -7,7 +7,7 @@ import pandas as pd
 from experiments.asked import Asked
 from experiments.cells import Call
 from experiments.declare import Experiment
-from experiments.frames import SIGMAS, geometric, markdown, of_workloads, sections, shown, worded
+from experiments.frames import SIGMAS, across, geometric, of_workloads, sections, shown, worded
 from experiments.runs import BEST, release
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -54,10 +54,8 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     for workload in SIGMAS:
         wide = lines[lines["workload"] == workload].pivot(
             index=["dataset", "percent", "rows", "delta"], columns="epsilon", values="median")
-        tables[workload.upper()] = markdown(
-            ["data", "part", "rows", "δ", *(f"ε = {epsilon:g}" for epsilon in wide.columns)],
-            [[name, f"{percent} %", size, f"{delta:g}", *map(shown, values)]
-             for (name, percent, size, delta), values in zip(wide.index, wide.to_numpy(), strict=True)])
+        wide.index = pd.Index([(name, f"{percent} %", size, f"{delta:g}") for name, percent, size, delta in wide.index])
+        tables[workload.upper()] = across(["data", "part", "rows", "δ"], wide, {e: f"ε = {e:g}" for e in wide}, shown)
     harm = [f"- {name}, {percent} %, {workload.upper()}: {more} has {ratio:.2f} times the error of {less}"
             for (name, percent, workload), own in lines.groupby(["dataset", "percent", "workload"])
             for less, more, ratio in worse(own)]

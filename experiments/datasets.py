@@ -16,7 +16,7 @@ import tarfile
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -201,10 +201,7 @@ RECIPES: dict[str, Callable[..., pd.DataFrame]] = {
                                "hours-per-week": 12})}
 
 
-def _described(name: str, title: str, item: str, note: str, files: Sequence[dict[str, str]] = ()) -> Dataset:
-    return Dataset(name, title, f"{SITE}/static/public/{item}.zip", f"{SITE}/dataset/{item}",
-                   tuple(File(**file) for file in files), RECIPES.get(name), note)
-
-
 with (Path(__file__).parent / "expected" / "datasets.toml").open("rb") as described:
-    DATASETS = {name: _described(name, **each) for name, each in tomllib.load(described).items()}
+    DATASETS = {name: Dataset(name, each["title"], f"{SITE}/static/public/{each['item']}.zip",
+                              f"{SITE}/dataset/{each['item']}", tuple(File(**file) for file in each.get("files", ())),
+                              RECIPES.get(name), each["note"]) for name, each in tomllib.load(described).items()}

@@ -18,17 +18,12 @@ import pandas as pd
 
 from experiments import cells as machinery
 from experiments import fingerprints, frames
-from experiments.asked import NUMBERS, Asked, LeftOut
+from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.datasets import DatasetMissing
 from experiments.protocols.data import Sample
 
 T = TypeVar("T")
-
-
-def sampled(name: str | Sample) -> Sample:
-    """Return a sample, or all of the data set of that name."""
-    return Sample(name) if isinstance(name, str) else name
 
 
 def at_hand(inputs: Iterable[T], load: Callable[[T], Any]) -> tuple[T, ...]:
@@ -67,16 +62,22 @@ def with_budgets(free: Iterable[str], methods: Iterable[str], asked: Asked) -> l
     return [*((method, 0.0) for method in free), *product(methods, asked.epsilons)]
 
 
+def measured(cells: Mapping[Any, dict[str, Any]], asked: Asked, title: str,
+             lines: Callable[[dict[str, Any], dict[str, Any]], list[dict[str, Any]]]) -> pd.DataFrame:
+    """Run cells, and return their lines, in the order of the cells, whichever was done first."""
+    results = dict(machinery.run_cells(cells, asked.jobs, title))
+    return pd.DataFrame([line for cell, head in cells.items() for line in lines(head, results[cell])])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """An experiment; to call it is to run it, and returns the page.
 
     `seeds`, `epsilons` and `size` have those of a quick run, then the usual ones; the last is of queries, rows or what
-    else `cells` and `page` take it for. `more` are data sets that are run only if they are named; `needed` says that it
-    cannot be run without any of them; `whole` says whether what else is asked for leaves nothing out. `stem` is the
-    name of the results, if it is another. `again` says which lines, by their `keys`, are run again where only this
-    package's are asked for; the others stay as they are committed. An experiment that is not made of cells has a `run`
-    of its own.
+    else `cells` and `page` take it for. `needed` says that it cannot be run without any of its data sets; `whole` says
+    whether what else is asked for leaves nothing out. `again` says which lines, by their `keys`, are run again where
+    only this package's are asked for; the others stay as they are committed. An experiment that is not made of cells
+    has a `run` of its own.
     """
 
     name: str
@@ -85,27 +86,20 @@ class Experiment:
     lines: Callable[[dict[str, Any], dict[str, Any]], list[dict[str, Any]]] = frames.of_measures
     table: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda lines: lines)
     formats: Mapping[str, str] = field(default_factory=dict)
-    page: Callable[[pd.DataFrame, Asked], Iterable[str]] | None = None
+    page: Callable[[pd.DataFrame, Asked], Iterable[str]] = field(default=lambda lines, asked: ())
     read: Callable[[Path], pd.DataFrame] = frames.read_csv
     numbers: bool = False
     inputs: Sequence[str | Sample] = ()
     quick: Sequence[str | Sample] = ()
-    more: Sequence[str | Sample] = ()
     needed: bool = True
     seeds: tuple[int, int] = (1, 1)
     epsilons: tuple[Sequence[float], Sequence[float]] = ((), ())
     size: tuple[Any, Any] = (None, None)
-    stem: str = ""
     whole: Callable[[Asked], bool] = lambda asked: True
     keys: Sequence[str] = ()
     again: Callable[[Asked, Any], bool] | None = None
     check: Callable[[Path], list[str]] | None = None
     run: Callable[[Asked], Path] | None = None
-
-    @property
-    def results(self) -> str:
-        """The name of the files of results."""
-        return self.stem or self.name
 
     def settled(self, asked: Asked) -> Asked:
         """Return what is asked, with the experiment's own where nothing is said."""
@@ -118,9 +112,10 @@ class Experiment:
         own = self.settled(asked)
         as_usual = own.epsilons == self.settled(replace(asked, epsilons=())).epsilons
         if self.numbers:
-            return own, set(asked.names) >= NUMBERS and as_usual
-        usual = [sampled(each) for each in (self.quick or self.inputs if asked.quick else self.inputs)]
-        known = [sampled(each) for each in (*self.inputs, *self.more)]
+            return own, asked.of_thesis and as_usual
+        known, few = ([Sample(each) if isinstance(each, str) else each for each in which]
+                      for which in (self.inputs, self.quick))
+        usual = few or known if asked.quick else known
         wanted = [each for each in known if each.source in asked.sets] if asked.sets else usual
         own = replace(own, inputs=at_hand(wanted, lambda sample: sample.load(0)))
         if self.inputs and self.needed and not own.inputs:
@@ -134,25 +129,18 @@ class Experiment:
         asked, whole = self.with_inputs(asked)
         whole = whole and self.whole(asked)
         cells = self.cells(asked)
-        results = dict(machinery.run_cells(cells, asked.jobs, self.name))
-        # In this order, whichever cell was done first.
-        lines = pd.DataFrame([line for cell, head in cells.items() for line in self.lines(head, results[cell])])
-        made, stem, run = frames.formatted(self.table(lines), **self.formats), asked.stem(self.results, whole), None
+        lines = measured(cells, asked, self.name, self.lines)
+        made, stem, run = frames.formatted(self.table(lines), **self.formats), asked.stem(self.name, whole), None
         if asked.ours and self.again:
-            stem, run = self.results, asked.methods or None
+            stem, run = self.name, asked.methods or None
             committed = frames.as_texts(machinery.RESULTS / f"{stem}.csv")
             made = frames.with_new(committed, frames.as_texts(made), list(self.keys), partial(self.again, asked))
         written = self.read(machinery.write_csv(stem, made, run=run))
         if asked.ours:
             asked = replace(asked, older=fingerprints.older(stem, machinery.RESULTS))
-        return machinery.write_markdown(stem, self.paged(written, asked), run)
-
-    def paged(self, lines: pd.DataFrame, asked: Asked) -> list[str]:
-        """Return the lines of the page."""
-        assert self.page is not None
-        return list(self.page(lines, asked))
+        return machinery.write_markdown(stem, self.page(written, asked), run)
 
     def committed(self, results: Path, older: frozenset[str] = frozenset()) -> str:
         """Return the page of a folder's CSV file, with what older code made marked, if its rows are marked."""
         asked = replace(self.settled(Asked()), older=older)
-        return "\n".join(self.paged(self.read(results / f"{self.results}.csv"), asked)) + "\n"
+        return "\n".join(self.page(self.read(results / f"{self.name}.csv"), asked)) + "\n"

@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import integrate, linalg, optimize, stats
+from scipy import integrate, optimize, stats
 
 from experiments import Array
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -29,19 +29,10 @@ SIZES = {"CRM": (1993, 101), "CSN": (100_000, 8), "CTG": (2126, 28), "PAM": (19_
          "WDBC": (569, 30)}
 
 
-class Figure(NamedTuple):
-    """A small table, and what it shows."""
-
-    title: str
-    table: pd.DataFrame
-
-    def __str__(self) -> str:
-        return f"{self.title}\n{self.table.to_string(index=False, float_format='{:.4g}'.format)}"
-
-
-def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> Figure:
-    """Return a figure; its columns are parted by semicolons."""
-    return Figure(title, pd.DataFrame(map(tuple, rows), columns=columns.split("; "), dtype=object))
+def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return a small table below what it shows; its columns are parted by semicolons."""
+    table = pd.DataFrame(map(tuple, rows), columns=columns.split("; "), dtype=object)
+    return f"{title}\n{table.to_string(index=False, float_format='{:.4g}'.format)}"
 
 
 # What noise costs
@@ -78,8 +69,8 @@ def composed(laplace: Sequence[tuple[float, int]], mu: float, pessimistic: bool)
 
 def exact_delta(epsilon: float, laplace: Sequence[tuple[float, int]], mu: float = 0.0) -> tuple[float, float]:
     """Return bounds, below and above, of the exact delta at epsilon; parameters as of :func:`composed`."""
-    low, high = (float(composed(laplace, mu, up).get_delta_for_epsilon(epsilon)) for up in (False, True))
-    return low, high
+    low, high = (composed(laplace, mu, up).get_delta_for_epsilon(epsilon) for up in (False, True))
+    return float(low), float(high)
 
 
 def concentrated_delta(epsilon: float, variance: float) -> float:
@@ -101,43 +92,17 @@ def largest_epsilon(delta_at: Callable[[float], float], delta: float, upper: flo
     return float(root)
 
 
-def largest_mu(epsilon: float, delta: float) -> float:
-    """Return the largest movement, in standard deviations, that is (epsilon, delta)-private."""
-    root: Any = optimize.brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-4, 10.0)
-    return float(root)
+def limit(factor: float, over: float, delta: float, epsilon: float) -> float:
+    """Return the exact delta at epsilon of Gaussian noise of scale sqrt(factor ln(over / delta)) / epsilon."""
+    return gaussian_delta(epsilon, epsilon / math.sqrt(factor * math.log(over / delta)))
+
+
+# Of example 1.3, and of proposition 1.12 and of algorithm 5's means at t = 2 for many queries and columns.
+example_1_3_delta, proposition_1_12_limit, algorithm_5_limit = (
+    partial(limit, *each) for each in ((2.0, 2.0), (2.0, 1.0), (1.0, 1.0)))
 
 
 # Chapter 1
-
-
-def published_divergence(delta: float, mu: float) -> float:
-    """Return definition 4's delta-approximate max divergence of Gaussian noise that moves by mu.
-
-    By Neyman and Pearson the worst event of probability at least delta is the tail of probability delta.
-    """
-    return math.log(delta) - float(stats.norm.logsf(stats.norm.isf(delta) + mu))
-
-
-def definition_4() -> list[Figure]:
-    return [figure("Gaussian noise that is (epsilon, delta)-private and no better",
-                   "epsilon; delta; mu; epsilon by definition 4",
-                   ((epsilon, delta, mu := largest_mu(epsilon, delta), published_divergence(delta, mu))
-                    for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)))),
-            figure("Theorem 1.10: randomised response at epsilon = 1; no Z is within delta of both",
-                   "distance of X and Y; 2 delta", [(math.tanh(0.5), 2e-3)])]
-
-
-def example_1_3_delta(delta: float, epsilon: float) -> float:
-    """Return the exact delta at epsilon of example 1.3 for (epsilon, delta)."""
-    return gaussian_delta(epsilon, epsilon / math.sqrt(2.0 * math.log(2.0 / delta)))
-
-
-def example_1_3() -> list[Figure]:
-    return [figure("Standard deviation S sqrt(2 ln(2/delta)) / epsilon",
-                   "delta; enough up to epsilon; delta(1)/delta; delta(10)/delta",
-                   ((delta, largest_epsilon(partial(example_1_3_delta, delta), delta),
-                     *(example_1_3_delta(delta, epsilon) / delta for epsilon in (1.0, 10.0)))
-                    for delta in (1e-1, 1e-3, 1e-6, 1e-9)))]
 
 
 def proposition_1_12_bound(delta: float, epsilon: float) -> float:
@@ -145,12 +110,7 @@ def proposition_1_12_bound(delta: float, epsilon: float) -> float:
     return concentrated_delta(epsilon, epsilon**2 / (2.0 * math.log(1.0 / delta)))
 
 
-def proposition_1_12_limit(delta: float, epsilon: float) -> float:
-    """Return the exact delta at epsilon of proposition 1.12's mechanism for k to infinity."""
-    return gaussian_delta(epsilon, epsilon / math.sqrt(2.0 * math.log(1.0 / delta)))
-
-
-def proposition_1_12() -> list[Figure]:
+def proposition_1_12() -> list[str]:
     rows = []
     for epsilon, k in ((1 / 3, 1000), (1.0, 1000), (4.0, 1000), (7.0, 1000), (8.0, 100), (8.0, 1000), (10.0, 100),
                        (10.0, 1000)):
@@ -207,7 +167,7 @@ def line_1(n: int, d: int, K: int) -> tuple[int, int]:
     return math.ceil(unit * (1 - 1e-12)), math.ceil(unit**K * (1 - 1e-12))
 
 
-def algorithm_4() -> list[Figure]:
+def algorithm_4() -> list[str]:
     cube, rounded = [], []
     for t in (2, 3, 4, 6, 10, 40):
         for d in (1, 3) if t < 10 else (1,):
@@ -233,12 +193,7 @@ def half_moving(d: int, epsilon: float, delta: float, step: float = 1.0) -> list
     return [(2.0 * step**j / scale, math.comb(d, j)) for j in range(1, d + 1, 2)]
 
 
-def algorithm_5_limit(delta: float, epsilon: float) -> float:
-    """Return the exact delta at epsilon of algorithm 5's means at t = 2 for d to infinity."""
-    return gaussian_delta(epsilon, epsilon / math.sqrt(math.log(1.0 / delta)))
-
-
-def algorithm_5() -> list[Figure]:
+def algorithm_5() -> list[str]:
     rows: list[tuple[object, ...]] = []
     for epsilon, delta in ((1.0, 1e-2), (1.0, 1e-3), (1.0, 1e-4), (1.0, 1e-6), (0.1, 1e-6), (4.0, 1e-3)):
         rows += [(epsilon, delta, d, *(x / delta for x in exact_delta(epsilon, half_moving(d, epsilon, delta))))
@@ -248,23 +203,6 @@ def algorithm_5() -> list[Figure]:
             figure("Many columns: enough up to", "delta; epsilon",
                    ((delta, largest_epsilon(partial(algorithm_5_limit, delta), delta))
                     for delta in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)))]
-
-
-# The cost of algorithm 4
-
-
-def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
-    """Return, of the last row (K = M d): exponents of n by theorem 2.4 and as printed."""
-    K = M * d
-    return {"accuracy": (-K / (2 * d + K), -(1 - 2 / M)),
-            "time": ((3 * d * K + 5 * d) / (4 * d + 2 * K), d * (1.5 - 1 / (2 * M))),
-            "size": (1 + (K + 1) / (2 * d + K), 2 - 1 / (2 * M))}
-
-
-def table_2_1() -> list[Figure]:
-    return [figure("Exponents of n", "d; K/d; of; by theorem 2.4; printed",
-                   ((d, M, name, *exponents) for d in (1, 2, 10) for M in (4, 10, 100)
-                    for name, exponents in table_2_1_exponents(d, M).items()))]
 
 
 # Axes
@@ -306,7 +244,7 @@ def noisy_mean_delta(n: int, epsilon_mean: float, epsilon: float, delta: float, 
     return float(integrate.trapezoid(density * np.maximum(excess, 0.0), z))
 
 
-def algorithm_6() -> list[Figure]:
+def algorithm_6() -> list[str]:
     rows = []
     for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)):
         for n in (20, 100, 1000):
@@ -324,11 +262,6 @@ def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
     return moved / (10 * math.sqrt(d) * k * published_rho(d, n, 0.0))
 
 
-def subspace_angle(U: Array, X: Array) -> float:
-    """Return the tangent of the largest angle of two subspaces of one dimension, given orthonormal columns."""
-    return math.tan(float(linalg.subspace_angles(U, X).max()))
-
-
 def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
     """Return the subspaces X^(0..L) and the noise G^(1..L) of algorithm 6 for a diagonal covariance."""
     subspaces, noise = [np.linalg.qr(rng.standard_normal((len(values), k)))[0]], []
@@ -336,37 +269,6 @@ def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generato
         noise.append(rng.normal(0.0, sigma, (len(values), k)))
         subspaces.append(np.linalg.qr(values[:, None] * subspaces[-1] + noise[-1])[0])
     return subspaces, noise
-
-
-def published_angle(values: Array, sigma: float, L: int) -> float:
-    """Return theorem 2.11's bound for the first vector, without its constant; (2.12) before sigma is put in."""
-    return sigma * math.sqrt(len(values) * math.log(L)) / (values[0] / values[1] - 1) / values[0]
-
-
-def theorem_2_11() -> list[Figure]:
-    rows, starts, rng = [], [], np.random.default_rng(211)
-    d, L, sigma = 50, 10, 0.01
-    for second in (0.5, 1e-1, 1e-2, 1e-3, 1e-4):
-        values = np.array([1.0, *[second] * (d - 1)])
-        angle = float(np.median([
-            subspace_angle(np.eye(d)[:, :1], iterate(values, sigma, 1, L, np.random.default_rng([211, seed]))[0][-1])
-            for seed in range(20)]))
-        published = published_angle(values, sigma, L)
-        rows.append((1 / second - 1, angle, published, angle / published))
-    for d in (20, 200, 1000):
-        for s in (1, 4, 10):
-            angle = float(np.median([
-                subspace_angle(np.eye(d)[:, :s], np.linalg.qr(rng.standard_normal((d, s)))[0]) for _ in range(50)]))
-            starts.append((d, s, angle, angle / math.sqrt(d * s)))
-    return [figure("d = 50, k = 1, L = 10, sigma = 0.01: median angle and theorem 2.11's bound, constant left out",
-                   "gamma_1; tan of the angle; bound; quotient", rows),
-            figure("Tangent at the random start, which the proof calls bounded", "d; s; median; over sqrt(d s)",
-                   starts)]
-
-
-def noise_eigenvalue(n: int, d: int, k: int, L: int, epsilon: float, delta: float, norm: float) -> float:
-    """Return sigma sqrt(d) of algorithm 10: what the eigenvalue estimate |w_s| is where noise dominates."""
-    return published_rho(d, n, norm) * math.sqrt(4 * k * L * math.log(2 / delta)) * 3 / epsilon * math.sqrt(d)
 
 
 def eigenvalue_estimates(first: float, rest: float, d: int, sigma: float, L: int) -> tuple[float, float]:
@@ -382,7 +284,7 @@ def eigenvalue_estimates(first: float, rest: float, d: int, sigma: float, L: int
     return float(np.median(norms)), float(np.median(quotients))
 
 
-def theorem_2_12() -> list[Figure]:
+def theorem_2_12() -> list[str]:
     growth, L = [], 10
     for d in (25, 100, 400, 1600):
         sigma = 1 / math.sqrt(d)
@@ -392,8 +294,9 @@ def theorem_2_12() -> list[Figure]:
         growth.append((d, error, published, error / published))
     kinds = ((strength, rest, *(x / strength for x in eigenvalue_estimates(strength, rest * strength, 400, 1 / 20, 40)))
              for strength in (0.25, 0.5, 1.0, 2.0, 4.0) for rest in (0.0, 0.5))
-    sets = ((name, n, d, noise := noise_eigenvalue(n, d, 2, 10, 1.0, 1e-3, 0.5 * math.sqrt(d)), 3 * math.sqrt(noise))
-            for name, (n, d) in SIZES.items())
+    # sigma sqrt(d) of algorithm 10, which the eigenvalue estimate |w_s| is where noise dominates.
+    sets = ((name, n, d, noise := published_rho(d, n, 0.5 * math.sqrt(d)) * math.sqrt(80 * math.log(2e3)) * 3
+             * math.sqrt(d), 3 * math.sqrt(noise)) for name, (n, d) in SIZES.items())
     return [figure("lambda_1 = sigma sqrt(d) / 2, gamma_1 = d, k = 1, L = 10: error of |w_1|, and theorem 2.12's bound "
                    "without its constant", "d; error; bound; quotient", growth),
             figure("d = 400, L = 40: estimates over lambda_1; 1 is right",
@@ -412,12 +315,6 @@ class Scales:
     means: float
     mean: float
     products: Callable[[float], float]
-
-
-def published_scales_9(n: int, d: int, R: int, k: int, L: int, epsilon: float) -> Scales:
-    """Return the printed scales of algorithm 9; the products' depends on the noisy mean's norm."""
-    return Scales(3 * R / (n * epsilon), 6 * d / (n * epsilon),
-                  lambda norm: 10 * published_rho(d, n, norm) * math.sqrt(d) * k * L * 3 / epsilon)
 
 
 def transcript_loss(table: Array, other: Array, index: NDArray[np.int64], scales: Scales, means: Array, mean: Array,
@@ -461,11 +358,12 @@ def loss_9(n: int, d: int, L: int, epsilon: float, corner: float = 1.0) -> float
     """
     table, other, mean, start, products = worst_pair_9(n, d, L, corner)
     index = ChebyshevBasis.graded(d, d + 1).index
-    scales = published_scales_9(n, d, d + 1, 1, L, epsilon)
+    scales = Scales(3 * (d + 1) / (n * epsilon), 6 * d / (n * epsilon),
+                    lambda norm: 10 * published_rho(d, n, norm) * math.sqrt(d) * L * 3 / epsilon)
     return transcript_loss(table, other, index, scales, np.full(d + 1, -9.0), mean, start, products, covariance)
 
 
-def algorithm_9() -> list[Figure]:
+def algorithm_9() -> list[str]:
     return [figure("R = d + 1, k = 1, L = 10, n = 500, epsilon = 1: attained in the cube, at the corners of A, proved",
                    "d; cube; N = 100; N = 2; proved",
                    ((d, *(loss_9(500, d, 10, 1.0, corner) for corner in (1.0, 0.99, 0.5)),
@@ -483,7 +381,7 @@ def parts_10(n: int, d: int, R: int, k: int, epsilon: float, delta: float) -> tu
     return laplace, mu
 
 
-def algorithm_10() -> list[Figure]:
+def algorithm_10() -> list[str]:
     rows = []
     for name, (n, d) in SIZES.items():
         R = 50 if name == "CSN" else 102
@@ -499,10 +397,8 @@ def algorithm_10() -> list[Figure]:
                     for epsilon in (20.0, 40.0, 45.0, 50.0)))]
 
 
-ENTRIES: dict[str, Callable[[], list[Figure]]] = {
-    entry.__name__: entry for entry in (
-        definition_4, example_1_3, proposition_1_12, algorithm_4, algorithm_5, table_2_1, algorithm_6, theorem_2_11,
-        theorem_2_12, algorithm_9, algorithm_10)}
+ENTRIES: dict[str, Callable[[], list[str]]] = {entry.__name__: entry for entry in (
+    proposition_1_12, algorithm_4, algorithm_5, algorithm_6, theorem_2_12, algorithm_9, algorithm_10)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -519,8 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"no entry named {', '.join(unknown)}; there are {', '.join(entries)}")
     for name in names or entries:
         print(f"== {name}")
-        for figure in entries[name]():
-            print(figure, end="\n\n")
+        print(*entries[name](), sep="\n\n", end="\n\n")
 
 
 if __name__ == "__main__":

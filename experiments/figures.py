@@ -8,8 +8,8 @@ import pandas as pd
 from experiments.asked import Asked, LeftOut
 from experiments.cells import HERE, Call
 from experiments.declare import Experiment
-from experiments.frames import geometric, markdown, of_workloads, worded
-from experiments.runs import WIDTHS, release
+from experiments.frames import SIGMAS, across, geometric, of_workloads, worded
+from experiments.runs import release
 from experiments.search import PUBLISHED
 
 # What is printed under the figures; neither says which sigma it shows. Ties, grid and cap as in the tables.
@@ -24,7 +24,6 @@ FIGURES: dict[str, dict[str, Any]] = {
 
 
 def cells(number: str, asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls of one figure's protocol, published and rigorous; quick: every fifth point."""
     spec = FIGURES[number]
     if spec["dataset"] not in asked.names:
         raise LeftOut(f"it needs {spec['dataset']}")
@@ -45,12 +44,11 @@ def table(number: str, lines: pd.DataFrame) -> pd.DataFrame:
 
 def page(number: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
     spec = FIGURES[number]
-    ratio = (lines["worst_absolute_error"] / lines["thesis"]).groupby([lines["variant"], lines["sigma"]]).agg(geometric)
+    ratio = (lines["worst_absolute_error"] / lines["thesis"]).groupby([lines["variant"], lines["sigma"]]).agg(
+        geometric).unstack()
     return worded("figure", number=number[7:].replace("_", "."), seeds=asked.seeds, size=asked.size,
-                  **{part: spec[part] for part in ("dataset", "mechanism", "name")}, table=markdown(
-                      ["variant", *(f"σ = {width:g}" for width in WIDTHS)],
-                      [[variant, *(f"{ratio[variant, f'{width:g}']:.2f}" for width in WIDTHS)]
-                       for variant in ("published", "rigorous")]))
+                  **{part: spec[part] for part in ("dataset", "mechanism", "name")}, table=across(
+                      ["variant"], ratio, {sigma: f"σ = {sigma}" for sigma in SIGMAS["w1"]}, "{:.2f}".format))
 
 
 declared = [Experiment(

@@ -16,7 +16,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Container, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,12 @@ START, END = "**Older code.** What follows is not known to be what the code give
 
 @cache
 def numbers() -> tuple[Array, tm.Schema]:
-    """Return a made table of dependent numbers."""
     X = np.tanh(np.random.default_rng(SEED).normal(size=(300, 4)) @ (0.6 * np.tri(4)))
     return X, tm.Schema.cube(4)
 
 
 @cache
 def mixed() -> tuple[pd.DataFrame, tm.Schema]:
-    """Return a made table with columns of every kind."""
     rng = np.random.default_rng(SEED + 1)
     n = 400
     age, poor = rng.integers(0, 90, n), rng.random(n) < 0.3
@@ -96,11 +94,6 @@ def _runs(which: Callable[[], tuple[Any, tm.Schema]], budget: tm.Budget, mechani
              for run in range(RUNS if mechanism is None else 1)]]
 
 
-def _of_thesis(budget: tm.Budget, *mechanisms: Any) -> Fingerprint:
-    return [kind for mechanism in mechanisms for calibration in ("rigorous", "published")
-            for kind in _runs(numbers, budget, mechanism(calibration=calibration))]
-
-
 def _computed(mechanism: str) -> Fingerprint:
     approximate, pure = tm.Budget(1.0, DELTA), tm.Budget(1.0)
     if mechanism in (DEFAULT, PURE_DEFAULT):
@@ -116,11 +109,10 @@ def _computed(mechanism: str) -> Fingerprint:
         return _runs(numbers, budget, tm.MomentMechanism()) + _runs(mixed, budget, tm.MomentMechanism())
     if mechanism == MINIMAX:
         return _runs(numbers, approximate, tm.minimax(2)) + _runs(numbers, pure, tm.minimax(2))
-    if mechanism == THESIS:
-        return _of_thesis(approximate, lambda **how: tm.ImprovedTrigII(n_candidates=200, **how),
-                          lambda **how: tm.TrigII(degree=2, grid=4, **how))
-    return _of_thesis(pure, lambda **how: tm.ImprovedTrigI(n_candidates=200, **how),
-                      lambda **how: tm.TrigI(degree=2, grid=4, **how))
+    budget, improved, plain = (approximate, tm.ImprovedTrigII, tm.TrigII) if mechanism == THESIS else (
+        pure, tm.ImprovedTrigI, tm.TrigI)
+    return [kind for made in (partial(improved, n_candidates=200), partial(plain, degree=2, grid=4))
+            for how in ("rigorous", "published") for kind in _runs(numbers, budget, made(calibration=how))]
 
 
 @cache

@@ -10,7 +10,6 @@ import pandas as pd
 
 from experiments import cells as machinery
 from experiments.asked import Asked
-from experiments.cells import Call
 from experiments.runs import PAIR_WIDTHS, WIDTHS
 
 Rows = list[dict[str, Any]]
@@ -22,11 +21,6 @@ SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}
 def of_measures(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a line for each number that a cell gives: "measure" and "value", beside the cell's own."""
     return [{**head, "measure": measure, "value": value} for measure, value in result.items()]
-
-
-def of_kinds(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line for each kind of numbers that a cell gives."""
-    return [{**head, "kind": kind, **found} for kind, found in result.items()]
 
 
 def of_cells(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -43,12 +37,6 @@ def of_workloads(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str,
         lines += [{**head, "workload": where, "what": kind, "sigma": sigma, "value": value}
                   for kind, values in every.items() for sigma, value in zip(sigmas, values, strict=True)]
     return lines
-
-
-def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
-    """Run cells of releases' errors, and return their lines, in the order of the cells."""
-    results = dict(machinery.run_cells(cells, asked.jobs, title))
-    return pd.DataFrame([line for cell, head in cells.items() for line in of_workloads(head, results[cell])])
 
 
 def means(lines: pd.DataFrame, keys: list[str], **more: str) -> pd.DataFrame:
@@ -103,9 +91,25 @@ def arranged(lines: pd.DataFrame, keys: list[str], like: pd.DataFrame) -> pd.Dat
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return a table of a page."""
     return [f"| {' | '.join(head)} |", "|" + " --- |" * len(head),
             *(f"| {' | '.join(map(str, row))} |" for row in rows)]
+
+
+def across(names: Sequence[str], wide: pd.DataFrame, heads: Mapping[Any, str],
+           form: Callable[[Any], str] = str) -> list[str]:
+    """Return a table of a page: the index below `names`, and the columns that `heads` has, below what it calls them.
+
+    What is missing is empty.
+    """
+    return markdown([*names, *heads.values()], [
+        [*(key if isinstance(key, tuple) else (key,)), *("" if pd.isna(value) else form(value) for value in row)]
+        for key, row in zip(wide.index, wide.reindex(columns=list(heads)).to_numpy(), strict=True)])
+
+
+def of_budgets(epsilons: Iterable[float], methods: Iterable[str]) -> dict[tuple[float, str], str]:
+    """Return heads of columns of each method at each budget."""
+    return {(epsilon, method): f"{method}, ε = {epsilon:g}" for epsilon in sorted(epsilons) if epsilon
+            for method in methods}
 
 
 def sections(tables: Mapping[str, list[str]]) -> list[str]:

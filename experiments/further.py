@@ -1,13 +1,12 @@
 """Samples of many more rows than were fitted: whether they differ from each other, and whether their tables hold."""
 
-
 import numpy as np
 import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
-from experiments.frames import markdown, means, worded
+from experiments.frames import across, means, worded
 from experiments.protocols.data import Sample
 from experiments.small import SAMPLES, WITHOUT_DATA, scores
 from trigmech.tables.different import DifferentRows
@@ -41,12 +40,10 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
         *((measure, said, (FITTED, FURTHER), ".4f") for measure, said in MEASURES.items()),
         ("different", "part that differs", (REAL, FITTED, FURTHER), ".3f"),
         ("combinations", "combinations of categories", (FITTED, FURTHER), ",.0f")) for name in names}
-    wide = lines.pivot_table("value", "table", "measure", sort=False).reindex(columns=list(heads))
-    return worded("further", epsilon=EPSILON, delta=DELTA, size=asked.size, seeds=asked.seeds, table=markdown(
-        ["table", *(said for said, _ in heads.values())], [
-            [name, *("" if pd.isna(value) else format(value, form)
-                     for value, (_, form) in zip(row, heads.values(), strict=True))]
-            for name, row in zip(wide.index, wide.to_numpy(), strict=True)]))
+    text = [format(value, heads[measure][1]) for measure, value in zip(lines["measure"], lines["value"], strict=True)]
+    wide = lines.assign(text=text).pivot_table("text", "table", "measure", "first", sort=False)
+    return worded("further", epsilon=EPSILON, delta=DELTA, size=asked.size, seeds=asked.seeds,
+                  table=across(["table"], wide, {measure: said for measure, (said, _) in heads.items()}))
 
 
 further = Experiment(

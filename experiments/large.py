@@ -13,7 +13,7 @@ import trigmech as tm
 from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.declare import Experiment
-from experiments.frames import markdown, means, worded
+from experiments.frames import across, means, worded
 from experiments.protocols.scores import ks_distance
 from trigmech.schema import toml as schema_file
 
@@ -33,8 +33,8 @@ def _near(real: pd.DataFrame, made: pd.DataFrame) -> float:
 
 def _impossible(real: pd.DataFrame, made: pd.DataFrame) -> float:
     known = set(zip(real["carrier"].astype(str), real["dest"].astype(str), strict=True))
-    return float(np.mean([pair not in known for pair in zip(made["carrier"].astype(str), made["dest"].astype(str),
-                                                            strict=True)]))
+    flown = zip(made["carrier"].astype(str), made["dest"].astype(str), strict=True)
+    return float(np.mean([pair not in known for pair in flown]))
 
 
 def _delays(made: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -78,7 +78,6 @@ def flights() -> tuple[pd.DataFrame, tm.Schema]:
 
 
 def scores_of(epsilon: float, seed: int, rows: int) -> dict[str, float]:
-    """Return the scores of one release of all flights, or of some; epsilon 0 for the real rows."""
     table, schema = flights()
     table = table.sample(rows, random_state=seed).reset_index(drop=True) if rows else table
     if not epsilon:
@@ -88,12 +87,10 @@ def scores_of(epsilon: float, seed: int, rows: int) -> dict[str, float]:
 
 
 def scores(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
-    """Return the measures of synthetic flights."""
     return {name: measure(real, made) for name, measure in MEASURES.items()}
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls: the real rows, and so many releases at every budget; quick: of some of the rows."""
     flights()
     return {call(scores_of, epsilon, seed, 0 if asked.size == ROWS else asked.size): {"epsilon": epsilon}
             for epsilon in (0.0, *asked.epsilons) for seed in range(asked.seeds if epsilon else 1)}
@@ -101,11 +98,9 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     wide = lines.pivot_table("mean", "measure", "epsilon", sort=False)
-    epsilons = [epsilon for epsilon in wide if epsilon]
+    heads = {epsilon: f"ε = {epsilon:g}" for epsilon in wide if epsilon} | {0.0: REAL}
     return worded("large", size=asked.size, columns=len(schema_file.load_schema(SCHEMA).columns), seeds=asked.seeds,
-                  delta=DELTA, table=markdown(["measure", *(f"ε = {epsilon:g}" for epsilon in epsilons), REAL], [
-                      [measure, *(f"{value:.3g}" for value in row)] for measure, row in zip(
-                          wide.index, wide[[*epsilons, 0.0]].to_numpy(), strict=True)]))
+                  delta=DELTA, table=across(["measure"], wide, heads, "{:.3g}".format))
 
 
 large = Experiment(

@@ -8,7 +8,7 @@ import pandas as pd
 import trigmech as tm
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
-from experiments.frames import markdown, means, sections, worded
+from experiments.frames import across, markdown, means, sections, worded
 from experiments.small import WITHOUT_DATA, Sample
 from trigmech.evaluation.forecast import BARS, MARGINS, Forecast, forecast
 from trigmech.evaluation.judgement import Judgement, judged
@@ -73,32 +73,27 @@ def whole_figures(expected: Forecast, truth: Judgement, schema: tm.Schema, real:
 
 
 def page(counts: pd.DataFrame, asked: Asked) -> list[str]:
-    keys = list(dict.fromkeys(zip(counts["table"], counts["epsilon"], strict=True)))
-    tables = {}
+    counts = counts.assign(label=[f"{line.table}, ε = {line.epsilon:g}" for line in counts.itertuples()],
+                           mean=counts["value"] / counts["cells"])
+    held, tables = counts.pivot_table("value", "label", "measure", "sum", sort=False), {}
+    held.loc["all"] = held.sum()
     for kind in KINDS:
-        rows = []
-        for label, own in [*((f"{table}, ε = {epsilon:g}", counts[(counts["table"] == table)
-                                                                  & (counts["epsilon"] == epsilon)])
-                             for table, epsilon in keys), ("all", counts)]:
-            held = own.groupby("measure")["value"].sum()
-            rows.append([label, *_line(kind, held)])
-        tables[f"{kind[0].upper()}{kind[1:]}"] = markdown(
+        tables[kind.capitalize()] = markdown(
             ["table", "lights", *(f"measured {light}" for light in LIGHTS), "same", "right", "below the bar",
-             "within the bars", *(["correlations below the bar"] if kind == "pairs" else [])], rows)
-    held = counts.set_index(["table", "epsilon", "measure"])
-    mean = held["value"] / held["cells"]
-    rows = [[f"{table}, ε = {epsilon:g}", *(
-        f"{mean.get((table, epsilon, name), np.nan):{form}}".replace("nan", "") for name, form in (
-            ("groups, expected", ".3f"), ("groups, true", ".3f"), ("regressions, expected", ".3f"),
-            ("regressions, true", ".3f"), ("group rows", ",.0f"), ("group rows, error", ".3f")))]
-        for table, epsilon in keys]
+             "within the bars", *(["correlations below the bar"] if kind == "pairs" else [])],
+            [[label, *_line(kind, own.dropna())] for label, own in held.iterrows()])
+    text = [f"{mean:,.0f}" if name == "group rows" else f"{mean:.3f}"
+            for name, mean in zip(counts["measure"], counts["mean"], strict=True)]
+    whole = counts.assign(text=text).pivot(index="label", columns="measure", values="text").loc[held.index[:-1]]
     total = counts.groupby("measure")[["value", "cells"]].sum()
     said = [f"{kind}: the light was right in {_part(total, f'{kind}, right')} releases, and the figure below the upper "
             f"end of its bar in {_part(total, f'{kind}, below bar')}" for kind in WHOLE]
-    return worded("lights", releases=len(keys) * asked.seeds, delta=DELTA, margin=MARGINS["column"],
-                  tables=sections(tables), limit=LIMITS["groups_mean"].good, said="; ".join(said), whole=markdown(
-                      ["table", "groups, expected", "groups, true", "loss of R², expected", "loss of R², true", "rows",
-                       "error of such groups"], rows))
+    return worded("lights", releases=len(whole) * asked.seeds, delta=DELTA, margin=MARGINS["column"],
+                  tables=sections(tables), limit=LIMITS["groups_mean"].good, said="; ".join(said), whole=across(
+                      ["table"], whole, {
+                          "groups, expected": "groups, expected", "groups, true": "groups, true",
+                          "regressions, expected": "loss of R², expected", "regressions, true": "loss of R², true",
+                          "group rows": "rows", "group rows, error": "error of such groups"}))
 
 
 def _part(total: pd.DataFrame, measure: str) -> str:

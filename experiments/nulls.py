@@ -1,6 +1,8 @@
 """Tests where there is nothing to be found: how often those on releases raise a false alarm."""
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,9 @@ SCHEMA = tm.Schema([tm.Column("x", -4, 4), tm.Column("y", -3, 12),
                     tm.Column("arm", kind="categorical", categories=("new", "old")),
                     tm.Column("sex", kind="categorical", categories=("f", "m")),
                     tm.Column("site", kind="categorical", categories=SITES)])
+CATEGORIES = {column.name: column.categories or () for column in SCHEMA.columns}
 NUMBERS, GROUPS = ("x", "y"), ("arm", "sex")
 PAIRS = (("arm", "sex"), ("arm", "site"), ("sex", "site"))
-METHODS = ("naive", "imputations", "weights", "fit")
 
 
 def population(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -36,34 +38,36 @@ def population(n: int, rng: np.random.Generator) -> pd.DataFrame:
                          "site": rng.choice(SITES, n, p=[0.5, 0.3, 0.2])})
 
 
+def inside(table: Any, group: str) -> Any:
+    """Return which rows are in the first group."""
+    return np.asarray(table[group]) == CATEGORIES[group][0]
+
+
 def difference(table: Any, number: str, group: str) -> float:
     """Return the difference of a number's means in the first and the second group; 0 if one is empty."""
-    values, first = np.asarray(table[number], dtype=float), np.asarray(table[group]) == _first(group)
+    values, first = np.asarray(table[number], dtype=float), inside(table, group)
     return float(values[first].mean() - values[~first].mean()) if 0 < first.sum() < len(first) else 0.0
+
+
+def differing(table: Any, w: Array, number: str, group: str) -> Found:
+    """Return the same of weighted rows, and the influence of each row."""
+    return weighted_difference(np.asarray(table[number], dtype=float), inside(table, group).astype(float), w)
 
 
 def dependence(table: Any, one: str, other: str) -> Array:
     """Return the shares of a table of categories, less the products of the columns': all but the last of each."""
     rows = len(table[one])
-    return weighted_dependence(table, one, other, np.full(rows, 1.0 / rows))[0]
+    return depending(table, np.full(rows, 1.0 / rows), one, other)[0]
 
 
-def weighted_dependence(table: Any, one: str, other: str, w: Array) -> Found:
+def depending(table: Any, w: Array, one: str, other: str) -> Found:
     """Return the same of weighted rows, and the influence of each row."""
-    a, b = (np.asarray(np.asarray(table[name])[:, None] == np.array(_categories(name)[:-1]), dtype=float)
+    a, b = (np.asarray(np.asarray(table[name])[:, None] == np.array(CATEGORIES[name][:-1]), dtype=float)
             for name in (one, other))
     a, b = a - w @ a, b - w @ b
     products = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
     found = w @ products
     return found, products - found
-
-
-def _categories(name: str) -> list[Any]:
-    return list(next(column for column in SCHEMA.columns if column.name == name).categories or ())
-
-
-def _first(group: str) -> Any:
-    return _categories(group)[0]
 
 
 def alarms(n: int, epsilon: float, delta: float, seed: int) -> dict[str, list[float]]:
@@ -73,48 +77,26 @@ def alarms(n: int, epsilon: float, delta: float, seed: int) -> dict[str, list[fl
     rng = np.random.default_rng([seed, n])
     made = tm.synthesize(population(n, rng), SCHEMA, tm.Budget(epsilon, delta), rng=rng)
     sample, held, rows = made.columns(n, rng), made.imputations(TABLES, rng=rng), made.weighted()
-
-    # Kinds of tests on weighted rows.
-    def differing_by(number: str, group: str) -> float:
-        return rows.p_value(lambda table, w: weighted_difference(
-            np.asarray(table[number], dtype=float), (np.asarray(table[group]) == _first(group)).astype(float), w))
-
-    def depending_by(one: str, other: str) -> float:
-        return rows.p_value(lambda table, w: weighted_dependence(table, one, other, w))
-
     found: dict[str, list[float]] = {}
 
-    def add(test: str, method: str, p: float) -> None:
-        found.setdefault(f"{test}, {method}", []).append(float(p))
+    def add(test: str, naive: float, plain: Callable[..., Any], weighted: Callable[..., Found], *columns: str) -> None:
+        names = dict(zip(("number", "group") if test == "t test" else ("one", "other"), columns, strict=True))
+        for method, p in (("naive", naive), ("imputations", held.p_value(partial(plain, **names))),
+                          ("weights", rows.p_value(partial(weighted, **names)))):
+            found.setdefault(f"{test}, {method}", []).append(float(p))
 
-    def differing(number: str, group: str) -> float:
-        return held.p_value(lambda table: difference(table, number, group))
-
-    def depending(one: str, other: str) -> float:
-        return held.p_value(lambda table: dependence(table, one, other))
-
-    for number in NUMBERS:
-        for group in GROUPS:
-            first = np.asarray(sample[group]) == _first(group)
-            add("t test", "naive", _naive(lambda a, b: stats.ttest_ind(a, b, equal_var=False).pvalue,
-                                          np.asarray(sample[number])[first], np.asarray(sample[number])[~first]))
-            add("t test", "imputations", differing(number, group))
-            add("t test", "weights", differing_by(number, group))
+    for number, group in product(NUMBERS, GROUPS):
+        values, first = np.asarray(sample[number]), inside(sample, group)
+        both = values[first], values[~first]
+        add("t test", stats.ttest_ind(*both, equal_var=False).pvalue if min(map(len, both)) > 1 else 1.0,
+            difference, differing, number, group)
     for one, other in PAIRS:
         counts = pd.crosstab(np.asarray(sample[one]), np.asarray(sample[other])).to_numpy()
-        add("chi-square", "naive", stats.chi2_contingency(counts, correction=False).pvalue)
-        add("chi-square", "imputations", depending(one, other))
-        add("chi-square", "weights", depending_by(one, other))
-    add("t test", "fit", float(made.regression("y ~ arm", imputations=held).p[1]))
-    return found
-
-
-def _naive(test: Callable[[Array, Array], float], one: Array, other: Array) -> float:
-    return test(one, other) if min(len(one), len(other)) > 1 else 1.0
+        add("chi-square", stats.chi2_contingency(counts, correction=False).pvalue, dependence, depending, one, other)
+    return found | {"t test, fit": [float(made.regression("y ~ arm", imputations=held).p[1])]}
 
 
 def of_tests(head: dict[str, Any], result: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Return a line for each test."""
     return [{**head, "test": name, "value": float(p < ALPHA)} for name, values in result.items() for p in values]
 
 

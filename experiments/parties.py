@@ -1,7 +1,7 @@
 """Errors of a table that several parties hold: released by parts, or by each alone, with all or part of the budget."""
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 import trigmech as tm
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
-from experiments.frames import markdown, of_cells, worded
+from experiments.frames import across, of_cells, worded
 from experiments.protocols import data
 from experiments.protocols.coding import codes, total_variations
 from trigmech.mechanisms.base import Mechanism
@@ -36,7 +36,6 @@ def pairs_error(mechanism: str, way: str, parties: int, seed: int) -> dict[str, 
 
 def synthetic(own: list[pd.DataFrame], schema: tm.Schema, mechanism: Mechanism | None, way: str,
               seed: int) -> Iterator[pd.DataFrame]:
-    """Yield synthetic rows for those that parties own."""
     if way == "parts":
         # The same random numbers for any number of parties.
         n, rng = sum(map(len, own)), np.random.default_rng(seed)
@@ -59,13 +58,11 @@ def table(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    of = lines.set_index(["mechanism", "way", "parties"])["error"].map("{:.4g}".format)
-    numbers = sorted(set(lines["parties"]))
+    wide = lines.pivot(index=["mechanism", "way"], columns="parties", values="error")
     return worded("parties", epsilon=EPSILON, delta=DELTA, seeds=asked.seeds,
-                  ways=[f"- *{way}*: {said}." for way, said in WAYS.items()], table=markdown(
-                      ["mechanism", "way", *(f"{m} parties" if m > 1 else "1 party" for m in numbers)],
-                      [[mechanism, way, *(of[mechanism, way, m] for m in numbers)] for mechanism in MECHANISMS
-                       for way in WAYS]))
+                  ways=[f"- *{way}*: {said}." for way, said in WAYS.items()], table=across(
+                      ["mechanism", "way"], wide.loc[[*product(MECHANISMS, WAYS)]],
+                      {m: f"{m} parties" if m > 1 else "1 party" for m in wide}, "{:.4g}".format))
 
 
 parties = Experiment(

@@ -50,7 +50,6 @@ def errors_of(source: str, rows: int, epsilon: float, delta: float, plan: str, s
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, object]]:
-    """Return the calls of all plans."""
     return {call(errors_of, each.source, each.rows, epsilon, delta, plan, seed):
             {"table": each.name, "epsilon": epsilon, "delta": delta, "plan": plan, "seed": seed}
             for delta in GRIDS for each in asked.inputs if delta or each.source in OF_PURE
@@ -75,7 +74,6 @@ def compared(lines: pd.DataFrame) -> tuple[dict[str, float], str]:
 
 
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    """Return the page: a table for each kind of noise."""
     parts = dict[str, str | list[str]]()
     for delta, name in ((GAUSSIAN, "gaussian"), (PURE, "pure")):
         found = [(table, epsilon, *compared(own)) for (table, epsilon), own in

@@ -13,6 +13,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,6 @@ FIGURE = re.compile(rf"(?<![\w.,^-])(?:\d+[\d,]*\.\d+|\.\d+|\d[\d,]*(?=(?:\s+to\
 
 @cache
 def lines_of(results: Path, stem: str) -> pd.DataFrame:
-    """Return the lines of a file of results."""
     return read_csv(results / f"{stem}.csv")
 
 
@@ -213,7 +213,6 @@ def value(expression: str, results: Path) -> Any:
 
 
 def text_of(number: Any, form: str | None, old: str) -> str:
-    """Return a number as a page writes it."""
     if form == "word":
         word = TENS.get(int(number)) or WORDS[int(number)]
         return word.capitalize() if old[:1].isupper() else word
@@ -228,17 +227,15 @@ def filled(text: str, results: Path) -> str:
 
 def _now(found: re.Match[str], results: Path) -> str | None:
     """Return what a marked number is by the results; None if that fails."""
-    try:
+    with suppress(*FAILURES):
         return text_of(value(found[3], results), found[4], found[1])
-    except FAILURES:
-        return None
+    return None
 
 
 def _holds(expression: str, results: Path) -> bool:
-    try:
+    with suppress(*FAILURES):
         return bool(value(expression, results))
-    except FAILURES:
-        return False
+    return False
 
 
 def _listed(results: Path, found: re.Match[str]) -> str:

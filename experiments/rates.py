@@ -43,7 +43,6 @@ def class_errors(d: int, n: int, mechanism: str, smoothness: int, delta: float, 
 
 
 def mechanism_of(name: str, smoothness: int, delta: float) -> Mechanism:
-    """Return one of `MECHANISMS`."""
     if name == MINIMAX:
         return tm.minimax(smoothness)
     if name == BEST:
@@ -65,7 +64,6 @@ def table(d: int) -> Array:
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls; quick: tables of up to 3000 rows."""
     return {call(class_errors, d, n, mechanism, k, delta, r): {
                 "d": d, "smoothness": k, "delta": delta, "mechanism": mechanism, "n": n}
             for d, orders in SMOOTHNESS.items() for delta in DELTAS for mechanism in MECHANISMS

@@ -15,8 +15,8 @@ import pandas as pd
 
 from experiments.asked import Asked, LeftOut
 from experiments.cells import HERE, write_csv, write_markdown
-from experiments.declare import Experiment
-from experiments.frames import markdown, measured
+from experiments.declare import Experiment, measured
+from experiments.frames import markdown, of_workloads
 from experiments.runs import release
 
 PUBLISHED: dict[str, Any] = {"calibration": "published", "ellipsoid": "published", "eigenvalues": "norm",
@@ -40,14 +40,13 @@ def expected(table: str) -> dict[tuple[str, str, float | None], float]:
 
 
 def search(asked: Asked) -> Path:
-    """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md."""
     names = [name for name in asked.names if name in THESIS_SETS]
     if not names:
         raise LeftOut("it needs a data set of the thesis")
     found = {table: distances(table, names, asked) for table in ALGORITHM}
     for table, lines in found.items():
-        write_csv(asked.stem_of_numbers(f"search_{table}"), lines)
-    return write_markdown(asked.stem_of_numbers("search"), page(found))
+        write_csv(asked.stem(f"search_{table}", asked.of_thesis), lines)
+    return write_markdown(asked.stem("search", asked.of_thesis), page(found))
 
 
 def distances(table: str, names: Sequence[str], asked: Asked) -> pd.DataFrame:
@@ -58,7 +57,7 @@ def distances(table: str, names: Sequence[str], asked: Asked) -> pd.DataFrame:
     cells = {release(name, mechanism, {**FIXED[table], **choice}, delta=delta, repetition=r, n_queries=1_000): {
                  "number": number, "dataset": name}
              for number, choice in enumerate(choices) for name in names for r in range(2 if asked.quick else 5)}
-    lines = measured(cells, asked, f"search for {table}")
+    lines = measured(cells, asked, f"search for {table}", of_workloads)
     means = lines[(lines["workload"] == "w1") & (lines["what"] == "absolute")].groupby(
         ["number", "dataset", "sigma"], sort=False)["value"].mean().reset_index()
     printed = expected(table)
@@ -70,7 +69,6 @@ def distances(table: str, names: Sequence[str], asked: Asked) -> pd.DataFrame:
 
 
 def page(found: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return the Markdown: of each table the options that come nearest, the first of which are used."""
     text = ["# Options that the thesis does not print", "",
             "Factor: the geometric mean of the larger of ours / printed and its inverse, over the absolute errors."]
     for table, lines in found.items():

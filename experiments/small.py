@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import trigmech as tm
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of, with_budgets
-from experiments.frames import markdown, means, sections, worded
+from experiments.frames import across, means, of_budgets, sections, worded
 from experiments.protocols.coding import total_variations
 from experiments.protocols.data import Sample as Sample
 from experiments.protocols.data import resampled, shuffled
@@ -36,7 +36,6 @@ WITHOUT_DATA = SAMPLES[:2]
 
 
 def errors_of(source: str, rows: int, method: str, epsilon: float, seed: int) -> dict[str, float]:
-    """Return the scores of one table by one method."""
     table, schema = Sample(source, rows).load(seed)
     rng = np.random.default_rng([seed, 1])
     if method == INDEPENDENT:
@@ -91,12 +90,8 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     tables = {}
     for measure, said in MEASURES.items():
         wide = lines[lines["measure"] == measure].pivot_table("mean", "table", ["epsilon", "method"], sort=False)
-        heads = [(epsilon, method) for epsilon in sorted(wide.columns.unique(0)) if epsilon for method in METHODS]
-        heads += [(0.0, method) for method in NOT_PRIVATE]
-        tables[f"{said[0].upper()}{said[1:]}"] = markdown(
-            ["table", *(f"{method}, ε = {epsilon:g}" if epsilon else method for epsilon, method in heads)],
-            [[name, *(f"{value:.3f}" for value in row)] for name, row in zip(
-                wide.index, wide.reindex(columns=heads).to_numpy(), strict=True)])
+        heads = of_budgets(wide.columns.unique(0), METHODS) | {(0.0, method): method for method in NOT_PRIVATE}
+        tables[f"{said[0].upper()}{said[1:]}"] = across(["table"], wide, heads, "{:.3f}".format)
     return worded("small", seeds=asked.seeds, delta=DELTA, cuts=CUTS, tables=sections(tables))
 
 

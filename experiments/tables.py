@@ -30,14 +30,13 @@ Values = dict[tuple[str, str, str, str], float]  # by data set, variant, error a
 
 
 def table_3_1(asked: Asked) -> Path:
-    """Write the sizes of the data sets beside the thesis's."""
     printed = pd.read_csv(HERE / "expected" / "table_3_1.csv", index_col="dataset")
     rows = []
     for name in dict.fromkeys([*THESIS_SETS, *asked.names]):
         theirs = tuple(printed.loc[name]) if name in printed.index else ("", "")
         ours: tuple[Any, Any] = datasets.load(name).shape if name in asked.names else ("", "")
         rows.append([name, *theirs, *ours, datasets.DATASETS[name].note if name in asked.names else "not available"])
-    stem = replace(asked, quick=False).stem_of_numbers("table_3_1")
+    stem = replace(asked, quick=False).stem("table_3_1", asked.of_thesis)
     write_csv(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
                                  dtype=object))
     return write_markdown(stem, ["# Table 3.1: sizes of the data sets", "", *markdown(
@@ -45,7 +44,6 @@ def table_3_1(asked: Asked) -> Path:
 
 
 def cells(table: str, asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls of the thesis's protocol for table_3_2 or table_3_3."""
     mechanism, delta = ALGORITHM[table]
     options = {"published": CHOSEN[table], "rigorous": {}, "uniform": {}}
     return {release(name, "uniform" if variant == "uniform" else mechanism, options[variant], delta=delta,
@@ -66,7 +64,6 @@ def table_of(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def values_of(lines: pd.DataFrame) -> Values:
-    """Return the numbers of a CSV file."""
     return lines.set_index(["dataset", "variant", "error", "sigma"])["value"].astype(float).to_dict()
 
 

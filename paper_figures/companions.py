@@ -3,43 +3,37 @@
 Each is left out if its results are not there.
 """
 
-import csv
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.companions.linear_noise import FIGURES, Layered, LayersInSpace, neighbours, staircase
-from experiments.companions.marginals import FALSE, METHODS
+from experiments.companions.marginals import FALSE, INDEPENDENT, METHODS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
 MARKERS = "os^vD<>*Pph8X"
 
 
-def lines_of(name: str) -> list[dict[str, str]]:
+def lines_of(name: str) -> pd.DataFrame:
     """Return the lines of a CSV file of results."""
-    with (RESULTS / f"{name}.csv").open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return pd.read_csv(RESULTS / f"{name}.csv")
 
 
 def canvas(width: float, height: float) -> Figure:
     """Return an empty figure."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(width, height), layout="constrained")
 
 
-def curves(axes: Any, series: dict[str, list[tuple[float, float]]], order: tuple[str, ...] = ()) -> None:
-    """Draw a line for each name, told apart by its marker, in two logarithmic scales."""
-    for name, points in series.items():
-        place = (order or tuple(series)).index(name)
-        x, y = zip(*sorted(points), strict=True)
-        axes.plot(x, y, marker=MARKERS[place], color=f"C{place}", markersize=4.5, linewidth=0.9, label=name,
+def curves(axes: Any, wide: pd.DataFrame, order: Sequence[str] = ()) -> None:
+    """Draw a line for each column, told apart by its marker, in two logarithmic scales."""
+    for name in wide:
+        place, own = list(order or wide).index(str(name)), wide[name].dropna()
+        axes.plot(own.index, own, marker=MARKERS[place], color=f"C{place}", markersize=4.5, linewidth=0.9, label=name,
                   linestyle="--" if name in FALSE else "-")
     axes.set(xscale="log", yscale="log")
     axes.grid(alpha=0.3)
@@ -50,13 +44,11 @@ def net() -> Figure:
     figure, left = canvas(10, 4.6), ("uniform", "net (13, 8)", "best database of (13, 8)", "16 bins", "64 bins",
                                      "TrigI, published", "TrigI, rigorous", "MomentMechanism")
     grid = figure.subplots(1, 2)
-    for axes, width in zip(grid, ("0.5", "2"), strict=True):
-        series: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for row in lines_of("net"):
-            if row["d"] == "1" and row["sigma"] == width and row["method"] in left:
-                series[row["method"]].append((float(row["n"]), float(row["error"])))
-        curves(axes, series)
-        axes.set(title=f"σ = {width}", xlabel="n", ylabel="worst error")
+    for axes, width in zip(grid, (0.5, 2.0), strict=True):
+        lines = lines_of("net")
+        lines = lines[(lines["d"] == 1) & (lines["sigma"] == width) & lines["method"].isin(left)]
+        curves(axes, lines.pivot(index="n", columns="method", values="error")[lines["method"].unique()])
+        axes.set(title=f"σ = {width:g}", xlabel="n", ylabel="worst error")
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
     return figure
 
@@ -94,13 +86,12 @@ def linear() -> Figure:
 
 def composition() -> Figure:
     """Epsilon of all against k."""
-    figure, rows = canvas(12, 4.2), lines_of("composition")
+    figure = canvas(12, 4.2)
     grid = figure.subplots(1, 3)
-    for axes, each in zip(grid, sorted({row["epsilon_0"] for row in rows}, key=float), strict=True):
-        curves(axes, {name: [(float(row["k"]), float(row[name])) for row in rows
-                             if row["epsilon_0"] == each and float(row[name]) > 0]
-                      for name in list(rows[0])[2:-1]})
-        axes.set(title=f"each {float(each):g}-private", xlabel="k", ylabel="ε at δ = 1e-5")
+    for axes, (each, own) in zip(grid, lines_of("composition").groupby("epsilon_0"), strict=True):
+        wide = own.set_index("k").iloc[:, 1:-1]
+        curves(axes, wide.where(wide > 0))
+        axes.set(title=f"each {each:g}-private", xlabel="k", ylabel="ε at δ = 1e-5")
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize="small")
     return figure
 
@@ -111,20 +102,18 @@ def marginals() -> Figure:
     PrivHD at its rivals' neighbours only, and as the source prints it.
     """
     left_out = ("PrivHD, merged, add/remove", "PrivHD, apart, replace-one")
-    rows = [row for row in lines_of("marginals")
-            if row["measure"] in ("2-way", "3-way") and row["method"] not in left_out]
-    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    lines = lines_of("marginals")
+    lines = lines[lines["measure"].isin(["2-way", "3-way"]) & ~lines["method"].isin(left_out)]
+    names = lines["dataset"].unique()
     figure = canvas(3.4 * len(names), 7)
     grid = figure.subplots(2, len(names), squeeze=False)
     for i, measure in enumerate(("2-way", "3-way")):
         for j, name in enumerate(names):
-            series: dict[str, list[tuple[float, float]]] = defaultdict(list)
-            for row in rows:
-                if (row["dataset"], row["measure"]) == (name, measure):
-                    series[row["method"]].append((float(row["epsilon"]), float(row["mean"])))
-            level = series.pop("independent columns, not private")[0][1]
-            curves(grid[i, j], series, tuple(METHODS))
-            grid[i, j].axhline(level, color="0.5", linewidth=2, alpha=0.5, label="independent columns, not private")
+            own = lines[(lines["dataset"] == name) & (lines["measure"] == measure)]
+            wide = own.pivot(index="epsilon", columns="method", values="mean")[own["method"].unique()]
+            level = wide.pop(INDEPENDENT).dropna().iloc[0]
+            curves(grid[i, j], wide, list(METHODS))
+            grid[i, j].axhline(level, color="0.5", linewidth=2, alpha=0.5, label=INDEPENDENT)
             grid[i, j].set(title=f"{name}, {measure}", xlabel="ε", ylabel="mean total variation")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize="small")
     return figure

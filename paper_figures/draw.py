@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
@@ -42,7 +41,6 @@ def draw(name: str) -> Path:
     lines = pd.read_csv(RESULTS / f"{name}.csv", dtype={"sigma": str})
     thesis = lines.groupby(axis)["thesis"].first()
     figure = Figure(figsize=(11, 5), layout="constrained")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, variant, words in ((left, "published", "the thesis's noise scales and draws"),
                                  (right, "rigorous", "scales that satisfy the budget, uniform draws")):
@@ -75,7 +73,6 @@ def draw_curves(results: Path, path: Path) -> Path:
     keys = ["dataset", "workload", "percent", "delta"]
     names, workloads, percents, deltas = (sorted(lines[key].unique()) for key in keys)
     figure = Figure(figsize=(3.4 * len(workloads), 0.8 + 2.3 * len(names)), layout="constrained")
-    FigureCanvasAgg(figure)
     grid = figure.subplots(len(names), len(workloads), sharex=True, squeeze=False)
     markers = dict(zip(percents, ("^", "s", "o"), strict=False))
     styles = dict(zip(deltas, ("--", "-"), strict=False))
@@ -109,7 +106,6 @@ def draw_rates(results: Path, path: Path) -> Path:
     columns, orders = sorted(lines["d"].unique()), sorted(lines["smoothness"].unique())
     mechanisms = list(dict.fromkeys(lines["mechanism"]))
     figure = Figure(figsize=(3.6 * len(orders), 1.0 + 2.8 * len(columns)), layout="constrained")
-    FigureCanvasAgg(figure)
     grid = figure.subplots(len(columns), len(orders), sharex=True, sharey="row", squeeze=False)
     markers = dict(zip(mechanisms, ("o", "s", "D", "^"), strict=False))
     for (d, k, mechanism, delta), series in lines.groupby(["d", "smoothness", "mechanism", "delta"], sort=False):
@@ -190,7 +186,6 @@ def panels(count: int, title: str) -> tuple[Figure, list[Axes], Axes]:
     columns = min(3, count + 1)
     rows = -(-(count + 1) // columns)
     figure = Figure(figsize=(4.1 * columns, 0.5 + 3.5 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in grid[count:]:
         axes.set_axis_off()

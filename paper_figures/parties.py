@@ -3,10 +3,9 @@
 From experiments/results/parties.csv alone.
 """
 
-import csv
-from collections import defaultdict
 from pathlib import Path
 
+import pandas as pd
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -22,19 +21,16 @@ LOOKS = {"parts": (INK, "o", "parts, released once"), "alone": ("#c1440e", "^", 
 
 def draw(results: Path = RESULTS, folder: Path = IMAGES) -> Path:
     """Draw results/parties.csv, axes for each mechanism, the same bytes in every run."""
-    lines: dict[tuple[str, str], list[tuple[float, float, float]]] = defaultdict(list)
-    with (results / "parties.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            lines[row["mechanism"], row["way"]].append(
-                (float(row["parties"]), float(row["error"]), float(row["standard_error"])))
-    mechanisms = sorted({mechanism for mechanism, _ in lines})
+    lines = pd.read_csv(results / "parties.csv").sort_values("parties").set_index(["mechanism", "way"]).sort_index(
+        kind="stable")
+    mechanisms = lines.index.unique(0)
     with rc_context(STYLE):
         figure = Figure(figsize=(4.2 * len(mechanisms), 3.6), layout="constrained")
         FigureCanvasSVG(figure)
         grid = figure.subplots(1, len(mechanisms), sharey=True, squeeze=False)[0]
         for axes, mechanism in zip(grid, mechanisms, strict=True):
             for way, (colour, marker, words) in LOOKS.items():
-                parties, error, deviation = zip(*sorted(lines[mechanism, way]), strict=True)
+                parties, error, deviation = lines.loc[(mechanism, way)].to_numpy(float).T
                 axes.errorbar(parties, error, deviation, color=colour, marker=marker, markersize=5, label=words)
             axes.set(xscale="log", yscale="log", xlabel="parties", title=mechanism, xticks=sorted(set(parties)))
             for axis in (axes.xaxis, axes.yaxis):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import trigmech as tm
@@ -107,7 +106,6 @@ def draw_pair(axes: Any, columns: tuple[tm.Column, tm.Column], table: pd.DataFra
 def draw(shown: tuple[Shown, ...] = SHOWN, path: Path = HERE / "plausible.png") -> Path:
     """Draw a row of panels for each data set."""
     figure = Figure(figsize=(17.0, 0.5 + 2.3 * len(shown)), layout="constrained")
-    FigureCanvasAgg(figure)
     for axes, each in zip(figure.subplots(len(shown), 7, squeeze=False), shown, strict=True):
         real, synthetic, schema = tables(each)
         columns = {column.name: column for column in schema.columns}

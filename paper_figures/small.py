@@ -7,7 +7,6 @@ drawn, of a release of all columns at epsilon .5, 1, 3 and 10, delta = 1e-5, by 
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import trigmech as tm
@@ -22,7 +21,6 @@ PAIRS = {"sklearn wine": ("alcohol", "flavanoids"), "sklearn diabetes": ("bmi", 
 def draw(file: Path = FILE, seed: int = 2014) -> Path:
     """Draw the figure; return its file."""
     figure = Figure(figsize=(3.0 * (1 + len(EPSILONS)), 3.0 * len(PAIRS)), layout="constrained")
-    FigureCanvasAgg(figure)
     grid = figure.subplots(len(PAIRS), 1 + len(EPSILONS), sharex="row", sharey="row", squeeze=False)
     for line, (source, (first, second)) in zip(grid, PAIRS.items(), strict=True):
         table, schema = Sample(source).load(seed)

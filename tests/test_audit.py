@@ -13,12 +13,12 @@ from experiments.asked import Asked
 from experiments.audit import (
     FAULTS,
     SUBJECTS,
-    Batches,
-    Listener,
     adaptive,
     audited,
+    batches,
     check,
     false_alarm,
+    listener,
     lower_bound,
     page,
     runs_of,
@@ -139,7 +139,7 @@ def test_pure_ratios_are_at_most_what_the_ledger_proves():
 
 
 def test_batches_hand_out_noise_of_single_calls():
-    noise = Batches(SystemNoise(), 50)
+    noise = batches(SystemNoise(), 50)
     values = np.array([3.0, -1.0])
     drawn = np.array([noise.laplace(values, 0.1) for _ in range(120)])
     assert drawn.shape == (120, 2)
@@ -237,8 +237,8 @@ def test_every_planted_fault_is_refuted(name):
 def test_real_releases_that_are_audited_are_certified_first(monkeypatch):
     monkeypatch.setattr(SystemNoise, "loss", lambda *_: math.inf)
     with pytest.raises(BudgetError, match="by its own proof"):
-        subject_of("TrigI").heard(0, Batches(SystemNoise()))
-    assert Listener(same(0.0)).simulated
+        subject_of("TrigI").heard(0, batches(SystemNoise()))
+    assert listener(same(0.0))[0].simulated
 
 
 @pytest.mark.nightly

@@ -23,7 +23,7 @@ def thirds(source, epsilon, seed):
 
 
 toy = Experiment(
-    name="toy", what="thirds", inputs=("one", "two"), quick=("one",), more=("three",), seeds=(1, 2), epsilons=EPSILONS,
+    name="toy", what="thirds", inputs=("one", "two"), quick=("one",), seeds=(1, 2), epsilons=EPSILONS,
     size=("few", "many"),
     cells=lambda asked: {call(thirds, each.source, epsilon, seed): {"table": each.source, "epsilon": epsilon}
                          for each in asked.inputs for epsilon in asked.epsilons for seed in range(asked.seeds)},
@@ -33,8 +33,8 @@ toy = Experiment(
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """Three sets, of which the last is run by name only; "gone" is not to be had."""
-    for rows, name in enumerate(("one", "two", "three"), 1):
+    """Two sets; "gone" is not to be had."""
+    for rows, name in enumerate(("one", "two"), 1):
         table = pd.DataFrame({"x": np.zeros(rows)})
         monkeypatch.setitem(data.SETS, name, data.TableSet(name, (), lambda table=table: (table, tm.Schema.cube(1))))
     data.loaded.cache_clear()
@@ -63,7 +63,6 @@ def test_calls_are_of_all_combinations_and_lines_say_all_but_the_seed():
 @pytest.mark.parametrize(("asked", "stem", "tables", "epsilons", "head"), [
     ({}, "toy", ["one", "two"], [1.0, 3.0], "2 many"), ({"quick": True}, "toy_quick", ["one"], [1.0], "1 few"),
     ({"sets": ("two",)}, "toy_partial", ["two"], [1.0, 3.0], "2 many"),
-    ({"sets": ("three", "two")}, "toy_partial", ["two", "three"], [1.0, 3.0], "2 many"),
     ({"sets": ("one", "two"), "seeds": 4}, "toy", ["one", "two"], [1.0, 3.0], "4 many"),
     ({"epsilons": (2.0,)}, "toy_partial", ["one", "two"], [2.0], "2 many"),
     ({"quick": True, "epsilons": (2.0,)}, "toy_quick_partial", ["one"], [2.0], "1 few")])

@@ -31,6 +31,7 @@ from experiments import (
 )
 from experiments.asked import Asked
 from experiments.cells import call
+from experiments.declare import measured
 from experiments.protocols import boards, data, pages
 from paper_figures import parties as parties_figure
 from paper_figures.draw import draw_curves, draw_rates
@@ -227,7 +228,7 @@ def test_lines_do_not_depend_on_which_cell_was_done_first(monkeypatch):
     monkeypatch.setattr(cells, "run_cells", lambda cells, jobs, title: (
         (cell, {"seconds": 1.0 + repetition, "w2": {"absolute": [0.1, 0.2, repetition]}})
         for cell in reversed(list(cells)) for repetition in [dict(cell.arguments)["a"]]))
-    lines = frames.measured(todo, Asked(), "")
+    lines = measured(todo, Asked(), "", frames.of_workloads)
     assert lines["repetition"].tolist() == [r for r in range(4) for _ in range(4)]
     assert lines[lines["what"] == "seconds"]["value"].tolist() == [1.0, 2.0, 3.0, 4.0]
     widest = lines[(lines["workload"] == "w2") & (lines["sigma"] == "1")]

@@ -39,6 +39,10 @@ def note(results, file, **made):
     path.write_text(json.dumps(noted | {file: {"trigmech": "0.1.0", "code": made}}))
 
 
+def older_rows(text):
+    return [line for line in text.splitlines() if line.startswith("|") and fingerprints.OLDER in line]
+
+
 NOW = {name: f"now of {name}" for name in fingerprints.OWN}
 
 
@@ -52,7 +56,7 @@ def test_the_code_gives_what_is_noted_of_it(mechanism):
 
 
 def test_no_headline_table_holds_a_figure_of_older_code():
-    assert pages.older_rows(HEADLINES) == [], "run these experiments again, then `python -m experiments pages`"
+    assert older_rows(HEADLINES) == [], "run these experiments again, then `python -m experiments pages`"
 
 
 def smaller(function):
@@ -157,13 +161,13 @@ def test_every_page_of_results_marks_what_older_code_made(results):
         note(results, file, **NOW)
         clean = pages.rewritten(stem, results)
         (results / f"{stem}.md").write_text(clean)
-        assert not pages.older_rows(clean), stem
+        assert not older_rows(clean), stem
         assert fingerprints.START not in clean
         mechanism = fingerprints.SHOWN[stem][-1]
         note(results, file, **(NOW | {mechanism: "old"}))
         marked = pages.rewritten(stem, results)
         if stem in fingerprints.BY_ROWS:
-            assert set(pages.older_rows(marked)) - set(pages.older_rows(clean)), stem
+            assert set(older_rows(marked)) - set(older_rows(clean)), stem
         else:
             assert f"{fingerprints.START}{mechanism}{fingerprints.END}" in marked
 
@@ -183,11 +187,11 @@ def test_tables_of_pages_mark_rows_of_older_code(results):
         (results / f"{stem}.csv").write_bytes((RESULTS / f"{stem}.csv").read_bytes())
         note(results, f"{stem}.csv", **NOW)
     pages.best_of.cache_clear()
-    assert pages.older_rows(pages.filled(HEADLINES + SMOOTH, results)) == []
+    assert older_rows(pages.filled(HEADLINES + SMOOTH, results)) == []
     note(results, "w3.csv", **(NOW | {fingerprints.DEFAULT: "old"}))
     note(results, "table_3_3.csv", **(NOW | {fingerprints.THESIS: "old"}))
     note(results, "nist.csv", **(NOW | {fingerprints.SMOOTH: "old"}))
-    found = pages.older_rows(pages.filled(HEADLINES + SMOOTH, results))
+    found = older_rows(pages.filled(HEADLINES + SMOOTH, results))
     assert [row.split(" | ")[0].strip("| ") or row.split(" | ")[1] for row in found if "smooth" in row] == [
         "smooth (older code)"]
     assert sum("| default (older code) |" in row for row in found) == 5
@@ -258,7 +262,7 @@ def test_own_rows_are_run_again_and_written_whole(tmp_path, monkeypatch):
     assert own.loc["auc", ["mean", "seeds"]].tolist() == [0.52, 5]
     assert {cell.protocol for cell in asked[0]} == {"adult"}
     assert fingerprints.older("adult", tmp_path) == frozenset()
-    assert pages.older_rows((tmp_path / "adult.md").read_text(encoding="utf-8")) == []
+    assert older_rows((tmp_path / "adult.md").read_text(encoding="utf-8")) == []
 
 
 def test_one_mechanism_of_a_comparison_is_run_again_and_all_other_lines_stay(tmp_path, monkeypatch):

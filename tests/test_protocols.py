@@ -767,8 +767,10 @@ def test_a_data_set_and_a_rival_are_one_short_file_each(small, tmp_path, monkeyp
     places = {"sets": tmp_path / "sets", "adapters": rivals.ADAPTERS}
     assert [place for place, _, _ in shown] == list(places)
     places["sets"].mkdir()
+    # So are those that there are.
+    kept = [path.read_text(encoding="utf-8") for path in data.FOLDER.glob("*.py")]
+    assert all(len(text.splitlines()) <= 60 for text in [*kept, *(text for *_, text in shown)])
     for place, name, text in shown:
-        assert len(text.splitlines()) <= 60
         (places[place] / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(data, "FOLDER", places["sets"])
     rivals.rivals.cache_clear()

@@ -54,7 +54,6 @@ RULES: dict[str, Callable[[float, int], float]] = {
 
 
 def composition(asked: Asked) -> Path:
-    """Write results/composition.csv and .md; quick: every third k."""
     rows: frames.Rows = [{"epsilon_0": each, "k": k} | {name: rule(each, k) for name, rule in RULES.items()}
                         for each in EPSILONS for k in (COUNTS[::3] if asked.quick else COUNTS)]
     wrong = [row for row in rows if row["printed"] < row["exact"] - 1e-9]

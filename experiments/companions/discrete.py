@@ -56,11 +56,9 @@ def check_table(table: Any, domain: Sequence[int]) -> Codes:
 
 
 def cells(domain: Sequence[int], columns: Sequence[int]) -> int:
-    """Return the number of cells of the table of these columns."""
     return math.prod(domain[j] for j in columns)
 
 
 def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weights: Any = None) -> Array:
-    """Return the counts of the table of these columns, an axis for each."""
     counts = np.bincount(mixed(table, domain, columns), weights, minlength=cells(domain, columns))
     return counts.astype(np.float64).reshape([domain[j] for j in columns])

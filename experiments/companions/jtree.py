@@ -94,7 +94,6 @@ class PrivHD(JTree):
     joined: Literal["merged", "source", "apart"] = "merged"
 
     def parts(self, epsilon: float) -> tuple[float, float, float]:
-        """As of JTree."""
         if self.variant == "honest":
             return self.share * epsilon, (1.0 - self.share) * epsilon, self.moved
         return *super().parts(epsilon)[:2], self.moved
@@ -106,7 +105,6 @@ class PrivHD(JTree):
         return super().cliques(domain, edges) if self.joined == "merged" else models.triangulated(len(domain), edges)
 
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
-        """As of JTree."""
         if self.variant == "honest":
             moved = models.sensitivity(len(table), domain, "R")
             return several(models.pair_scores(table, domain, "R"), moved, epsilon, self.edges, rng)

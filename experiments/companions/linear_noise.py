@@ -78,6 +78,16 @@ def gaps_of(moves: Intervals, steps: int) -> Array:
                                             part[1:, 0] - part[:-1, 1]]) for i, part in enumerate(right)]).T
 
 
+def narrowed(size: Callable[[float], float], largest: float, least: float, count: int, error: float) -> float:
+    """Return the width of the least size, of so many from a `least` part of the largest on, or beside it."""
+    tried = (np.geomspace(least, 1.0, count) * largest).tolist()
+    sizes = [size(width) for width in tried]
+    at = int(np.argmin(sizes))
+    bounds = (tried[max(0, at - 1)], tried[min(count - 1, at + 1)])
+    found: Any = optimize.minimize_scalar(size, bounds=bounds, method="bounded", options={"xatol": error * bounds[1]})
+    return float(found.x if found.fun < sizes[at] else tried[at])
+
+
 class Layered:
     """The size of the noise of N (by :func:`neighbours`); the width "best" is of the least. Gaps must close.
 
@@ -89,7 +99,7 @@ class Layered:
         check_positive(epsilon=epsilon)
         self.moves, self.epsilon, self.step = moves, epsilon, float(moves[-1][1])
         self.sets, (self._at, self._centre, self._size) = layers(moves, steps), gaps_of(moves, steps)
-        self.width = self._best() if width == "best" else float(width)
+        self.width = narrowed(self.expected, self.step, 1e-4, 241, 1e-6) if width == "best" else float(width)
         check_positive(width=self.width)
         if self._converged(self.width) is None:
             last = len(self.sets) - 1
@@ -117,17 +127,8 @@ class Layered:
         more = end**2 * s0 + 2 * end * self.step * s1 + self.step**2 * s2
         return float((decay @ firsts + decay[-1] * more) / total)
 
-    def _best(self) -> float:
-        tried = (np.geomspace(1e-4, 1.0, 241) * self.step).tolist()
-        best = min(range(len(tried)), key=lambda i: self.expected(tried[i]))
-        bounds = (tried[max(0, best - 1)], tried[min(len(tried) - 1, best + 1)])
-        found: Any = optimize.minimize_scalar(self.expected, bounds=bounds, method="bounded",
-                                              options={"xatol": 1e-6 * bounds[1]})
-        return float(found.x if found.fun < self.expected(tried[best]) else tried[best])
-
     @property
     def expected_size(self) -> float:
-        """E|z|."""
         return self.expected(self.width)
 
 
@@ -222,14 +223,12 @@ class LayersInSpace:
         self.part = lru_cache(maxsize=None)(self._part)
 
     def _part(self, entry: int, i: int) -> Array:
-        """Return an entry's U_i, a union of intervals."""
         known = self.entries[entry].sets
         reach = i * self.steps[entry]
         held = known[i] if 0 <= i < len(known) else np.array([[-reach, reach]])
         return union(held + np.array([-self.width, self.width])) if i >= 0 else np.empty((0, 2))
 
     def _sizes(self, i: int) -> Array:
-        """Return the lengths of all entries' U_i."""
         return np.array([np.diff(self.part(entry, i)).sum() for entry in range(len(self.entries))])
 
     def _total(self, of: Callable[[int], float], grown: Callable[[Array], Array], degree: int) -> float:
@@ -249,7 +248,6 @@ class LayersInSpace:
                            len(self.entries))
 
     def expected_size(self, entry: int = 0) -> float:
-        """Return E|z| of an entry."""
         def of(i: int) -> float:
             sizes, part = self._sizes(i), self.part(entry, i)
             first = 0.5 * float((part * np.abs(part)) @ np.array([-1.0, 1.0]) @ np.ones(len(part)))
@@ -262,7 +260,6 @@ class LayersInSpace:
         return self._total(of, grown, len(self.entries) + 1) / self.alpha
 
     def density(self, z: Array) -> Array:
-        """Return the density at points (points, entries)."""
         layer = np.zeros(len(z))
         for entry, values in enumerate(np.asarray(z, dtype=np.float64).T):
             found = np.ceil((np.abs(values) - self.width) / self.steps[entry])
@@ -318,7 +315,6 @@ class LayersInSpace:
 
 
 def uniform(parts: Array, rng: np.random.Generator) -> float:
-    """Return a uniform point of a union of intervals."""
     lengths = np.diff(parts).ravel()
     at = rng.random() * lengths.sum()
     place = min(int(np.searchsorted(np.cumsum(lengths), at)), len(parts) - 1)
@@ -327,16 +323,9 @@ def uniform(parts: Array, rng: np.random.Generator) -> float:
 
 def best(moves: Sequence[Intervals], epsilon: float) -> LayersInSpace:
     """Return the noise with the width that is best for the first entry."""
-    largest = max(each[-1][1] for each in moves)
-
-    def size(width: float) -> float:
-        return LayersInSpace(moves, epsilon, width).expected_size()
-
-    tried = (np.geomspace(1e-3, 1.0, 25) * largest).tolist()
-    near = min(range(len(tried)), key=lambda i: size(tried[i]))
-    found: Any = optimize.minimize_scalar(size, bounds=(tried[max(0, near - 1)], tried[min(24, near + 1)]),
-                                          method="bounded", options={"xatol": 1e-4 * largest})
-    return LayersInSpace(moves, epsilon, float(found.x))
+    width = narrowed(lambda width: LayersInSpace(moves, epsilon, width).expected_size(),
+                     max(each[-1][1] for each in moves), 1e-3, 25, 1e-4)
+    return LayersInSpace(moves, epsilon, width)
 
 
 def in_space(draws: int) -> tuple[str, str]:
@@ -373,7 +362,6 @@ def judged(rows: frames.Rows) -> list[str]:
 
 
 def linear(asked: Asked) -> Path:
-    """Write results/linear.csv and .md; quick: two of the figures' sets, a third of the linear programs, few draws."""
     rows, certified, nearest = frames.Rows(), [], [0.0, 0.0]
     drawn = ("V4", "V5") if asked.quick else FIGURES
     for name, which, epsilon in product(drawn, ("add/remove", "replace-one"), EPSILONS):

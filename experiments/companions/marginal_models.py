@@ -51,7 +51,6 @@ def pairs(d: int) -> list[Columns]:
 
 
 def pair_scores(table: Codes, domain: Sequence[int], which: str) -> Array:
-    """Return the score of every pair of columns."""
     rows, counts = compact(table, domain)
     return np.array([score(marginal(rows, domain, pair, counts) / len(table), which) for pair in pairs(len(domain))])
 
@@ -203,7 +202,6 @@ class JunctionTree:
         return replace(self, tables=[c + rng.laplace(0.0, scale, c.shape) for c in exact])
 
     def non_negative(self, total: float) -> Self:
-        """Return the tree with the largest counts kept."""
         return replace(self, tables=[keep_largest(counts, total) for counts in self.tables])
 
     def consistent(self) -> Self:

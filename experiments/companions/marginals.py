@@ -48,7 +48,6 @@ loaded = lru_cache(maxsize=1)(discrete.load)
 
 
 def synthetic(method: str, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> Codes:
-    """Return as many synthetic rows as the table has."""
     if method == NO_PRIVACY:
         return table
     if method == INDEPENDENT:

@@ -56,11 +56,6 @@ def cells_of(asked: Asked) -> dict[Call, dict[str, Any]]:
     return dict(sorted(cells.items(), key=lambda pair: pair[0].arguments[3]))
 
 
-def of_runs(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line for each number; where there is no table there is no line."""
-    return [] if "refused" in result else of_measures(head, result)
-
-
 def table_of(lines: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(frames.summary(lines.to_dict("records"), "mean")).assign(
         private_as_claimed=lambda found: ~found["method"].isin([*FALSE, INDEPENDENT, NO_PRIVACY]))
@@ -89,7 +84,6 @@ def refused(rows: frames.Rows, each: int = 0) -> list[tuple[Any, ...]]:
 
 
 def table(rows: frames.Rows, dataset: str, measure: str) -> str:
-    """Return a section of the page; what knows no epsilon was measured at one, and holds at all."""
     these = [row | {"method": row["method"] + " (not private as claimed)" * (row["method"] in FALSE)}
              for row in rows if (row["dataset"], row["measure"]) == (dataset, measure)]
     these += [row | {"epsilon": e} for row in these if row["method"] in (INDEPENDENT, NO_PRIVACY)
@@ -155,6 +149,7 @@ def judged(rows: frames.Rows) -> list[str]:
 of_marginals = Experiment(
     name="marginals",
     what="companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)",
-    cells=cells_of, lines=of_runs, table=table_of, page=page,
+    cells=cells_of, table=table_of, page=page,
+    lines=lambda head, found: [] if "refused" in found else of_measures(head, found),
     formats=dict.fromkeys(("epsilon", "mean", "standard_error"), ".6g"),
     keys=["dataset", "method", "epsilon", "measure"], again=lambda asked, key: key[1] == protocol.OURS)

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import trigmech as tm
 from experiments import cells as machinery
 from experiments import fingerprints, rivals, small
 from experiments.asked import Asked, LeftOut
-from experiments.cells import CACHE, code_of, key_of, save
+from experiments.cells import CACHE, code_of, name_of, save
 from experiments.declare import Experiment, at_hand
 from experiments.frames import markdown, worded
 from experiments.protocols import scores
@@ -97,7 +97,6 @@ class TableCell:
 
     @property
     def budget(self) -> tm.Budget:
-        """What the method is given."""
         delta, epsilon = PROTOCOLS[self.protocol].delta, self.epsilon
         if self.method == EQUAL:
             epsilon = equal_epsilon(epsilon, delta)
@@ -107,7 +106,7 @@ class TableCell:
 
     def key(self) -> str:
         """Return the name of the file with its scores: another one for another table, or other code of the scores."""
-        return key_of(self, "board", self.made() + code_of(PROTOCOLS[self.protocol].score.__module__))
+        return name_of("board", [asdict(self), self.made() + code_of(PROTOCOLS[self.protocol].score.__module__)])
 
     def made(self) -> str:
         """Return the name of the table itself: another one for other rows, or other code of the method."""
@@ -118,7 +117,7 @@ class TableCell:
             content.update(rival_of(self.method)[0].source)
         own = code_of("trigmech") if self.method in OWN else ""
         # A table that was made is the same for another time limit.
-        return key_of(replace(self, minutes=0.0), "made", content.hexdigest() + own)
+        return name_of("made", [asdict(replace(self, minutes=0.0)), content.hexdigest() + own])
 
     def compute(self) -> dict[str, Any]:
         """Return "scores", and facts such as seconds; or "failed", why there is no table."""
@@ -256,14 +255,12 @@ def cells(name: str, asked: Asked) -> dict[TableCell, dict[str, Any]]:
 
 
 def described(todo: Iterable[TableCell]) -> dict[TableCell, dict[str, Any]]:
-    """Return tables with what lines say of each."""
     return {cell: {"dataset": Path(cell.dataset).stem, "method": cell.method, "cells": cell.cells,
                    "epsilon": cell.epsilon, "delta": PROTOCOLS[cell.protocol].delta if cell.epsilon else 0.0}
             for cell in todo}
 
 
 def of_tables(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line for each measure, and for what else is known of a run."""
     told = {name: result.get(name, "") for name in ("neighbours", "version", "failed")}
     values = {"failures": float("failed" in result), **result.get("scores", {}),
               **{name: result[name] for name in FACTS if name in result}}
@@ -333,13 +330,17 @@ def best_cells(lines: pd.DataFrame) -> pd.DataFrame:
     return lines.loc[sorted(kept)]
 
 
+def losses(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str) -> dict[str, float]:
+    """Return the losses of all methods at a budget, and of what is not private."""
+    there = lines[(lines["dataset"] == dataset) & lines["epsilon"].isin([epsilon, 0.0]) & (lines["measure"] == measure)]
+    return {name: loss(measure, mean) for name, mean in zip(there["method"], there["mean"], strict=True)}
+
+
 def lost(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str, method: str = DEFAULT) -> list[str]:
     """Return the rivals whose mean is better than that of a method of ours."""
-    there = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon) & (lines["measure"] == measure)]
-    means = {name: loss(measure, mean) for name, mean in zip(there["method"], there["mean"], strict=True)}
-    if method not in means:
-        return []
-    return [name for name, value in means.items() if name not in (*OWN, *NOT_PRIVATE) and value < means[method]]
+    means = losses(lines, dataset, epsilon, measure)
+    return [name for name, value in means.items()
+            if name not in (*OWN, *NOT_PRIVATE) and method in means and value < means[method]]
 
 
 def labelled(method: str, older: Container[str]) -> str:
@@ -382,7 +383,6 @@ def page(protocol: Protocol, lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 
 def entry(line: Any) -> str:
-    """Return a mean and its spread as text."""
     mean = f"{line['mean']:.4g}"
     return mean if not line["deviation"] > 0 else f"{mean} ({line['deviation']:.2g})"
 

@@ -81,7 +81,6 @@ class Sample:
 
     @property
     def name(self) -> str:
-        """What pages call it."""
         return self.source + f", {self.rows:,} rows" * bool(self.rows)
 
     def load(self, seed: int) -> tuple[pd.DataFrame, tm.Schema]:
@@ -203,7 +202,6 @@ def nist_rows(path: Path, schema: tm.Schema) -> pd.DataFrame:
 
 
 def adult_schema(name: str = "adult") -> tm.Schema:
-    """Return Adult's schema, or that of "adult_whole"."""
     return schema_file.load_schema(FOLDER / f"{name}.toml")
 
 
@@ -222,7 +220,6 @@ def _adult_parts() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def adult_rows(content: bytes) -> pd.DataFrame:
-    """Return the rows of a file of Adult."""
     # The labels of the second part end in a full stop; a bar starts a comment.
     rows = [line.rstrip(".").split(", ") for line in content.decode("ascii").splitlines() if line and line[0] != "|"]
     schema = adult_schema()

@@ -43,7 +43,6 @@ def k_marginal(real: pd.DataFrame, made: pd.DataFrame, schema: Schema, within: s
 
 
 def _bins(column: Column, real: pd.Series, made: pd.Series, apart: bool) -> tuple[Codes, Codes, int]:
-    """Return the bins of both columns, and their number."""
     if column.categories is not None:
         (first, size), (second, _) = (column_codes(column, values, 0) for values in (real, made))
         return first, second, size

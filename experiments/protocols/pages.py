@@ -8,6 +8,7 @@ table of the default beside the best of the rivals is asked for by ``<!-- reach:
 -->``, at ε = 1. Rows that older code made are marked; see :mod:`experiments.fingerprints`.
 """
 
+import math
 import re
 from collections.abc import Container
 from functools import cache
@@ -86,7 +87,7 @@ def reached(asked: list[str], results: Path) -> list[str]:
         best = best_of(results, protocol)
         lines = best[(best["dataset"] == dataset) & best["epsilon"].isin([1.0, 0.0]) & (best["measure"] == measure)]
         means = lines.set_index("method")["mean"].dropna()
-        losses = {name: boards.loss(measure, mean) for name, mean in means.items()}
+        losses = boards.losses(best.dropna(subset="mean"), dataset, 1.0, measure)
         rival = min((name for name in losses if name not in (*boards.OWN, *boards.NOT_PRIVATE)), key=losses.__getitem__)
         shown = {name: f"{means[name]:.4g}" for name in (boards.DEFAULT, rival, boards.INDEPENDENT)}
         winner = min((boards.DEFAULT, rival), key=losses.__getitem__)
@@ -97,19 +98,11 @@ def reached(asked: list[str], results: Path) -> list[str]:
     return markdown(["what", "this", "other tool", "shuffled"], rows)
 
 
-def older_rows(text: str) -> list[str]:
-    """Return the rows of a page's tables that are marked as made by older code."""
-    return [line for line in text.splitlines() if line.startswith("|") and fingerprints.OLDER in line]
-
-
 def broken_claims(text: str, results: Path) -> list[str]:
     """Return the claims of a page that the results do not bear out."""
     broken = []
     for protocol, dataset, epsilon, measure, first, second in CLAIM.findall(text):
-        best = best_of(results, protocol)
-        there = best[(best["dataset"] == dataset) & best["epsilon"].isin([float(epsilon), 0.0])
-                     & (best["measure"] == measure)].set_index("method")["mean"]
-        if not {first, second} <= set(there.index) or not (
-                boards.loss(measure, there[first]) < boards.loss(measure, there[second])):
+        losses = boards.losses(best_of(results, protocol), dataset, float(epsilon), measure)
+        if not losses.get(first, math.nan) < losses.get(second, math.nan):
             broken.append(f"{protocol} {dataset}, {measure}: {first} is not better than {second}")
     return broken

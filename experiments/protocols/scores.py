@@ -264,19 +264,14 @@ def usefulness(schema: Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[
     (X, categories), (Z, _) = features(schema, train), features(schema, test)
     y, truth, inputs = X[:, -1], Z[:, -1], [j for j in categories if j < X.shape[1] - 1]
     classes = schema.columns[-1].categories is not None
-    models: dict[str, BaseEstimator]
-    if classes:
-        models = {"boosting": HistGradientBoostingClassifier(categorical_features=inputs, random_state=0),
-                  "forest": RandomForestClassifier(random_state=0),
-                  "linear": _linear(inputs, LogisticRegression(max_iter=1000))}
-    else:
-        models = {"boosting": HistGradientBoostingRegressor(categorical_features=inputs, random_state=0),
-                  "forest": RandomForestRegressor(random_state=0), "linear": _linear(inputs, Ridge())}
+    boosting, forest, linear = (
+        (HistGradientBoostingClassifier, RandomForestClassifier, LogisticRegression(max_iter=1000)) if classes else
+        (HistGradientBoostingRegressor, RandomForestRegressor, Ridge()))
     found = {}
-    for name, model in models.items():
-        guess = np.full(len(Z), y[0])
-        if len(np.unique(y)) > 1:
-            guess = model.fit(X[:, :-1], y).predict(Z[:, :-1])
+    for name, model in (("boosting", boosting(categorical_features=inputs, random_state=0)),
+                        ("forest", forest(random_state=0)), ("linear", _linear(inputs, linear))):
+        known = len(np.unique(y)) > 1
+        guess = model.fit(X[:, :-1], y).predict(Z[:, :-1]) if known else np.full(len(Z), y[0])
         found["f1_" + name if classes else "r2_" + name] = float(
             f1_score(truth, guess, average="macro") if classes else r2_score(truth, guess))
     return found

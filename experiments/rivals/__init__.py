@@ -67,7 +67,6 @@ class Rival:
 
     @property
     def wanted(self) -> str:
-        """The requirements as a file."""
         return "".join(f"{requirement}\n" for requirement in self.requirements)
 
     @property
