@@ -18,8 +18,9 @@ from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_squar
 
 Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 
-# A column gets about FINENESS / sqrt(2 s) cells of equal mass, for noise of deviation s, and at most MOST_CELLS.
-FINENESS, MOST_CELLS = 1.5, 48
+# A column gets about FINENESS / sqrt(2 s) cells of equal mass, for noise of deviation s, and at most MOST_CELLS. There
+# can be up to FINEST while all tables together have at most about ENTRIES_OF_FEW entries: a fit of few columns is quick.
+FINENESS, MOST_CELLS, FINEST, ENTRIES_OF_FEW = 1.5, 48, 128, 2**16
 # A cell of a number is cut where this takes away all but the fraction TOGETHER of the variance of its values: there is
 # a gap with rows on both sides, as between ordinary values and rare ones far off. A cut takes away three quarters of
 # the variance of evenly spread values, and about two thirds in tails.
@@ -93,13 +94,15 @@ def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Join
 
 def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tuple[Integers, ...]:
     """Return the cells of all columns. There are fewer cells if all tables together would have too many entries."""
+    pairs = max(len(columns) * (len(columns) - 1) // 2, 1)
+    most = float(np.clip(math.sqrt(ENTRIES_OF_FEW / pairs), MOST_CELLS, FINEST))
     while True:
-        count = int(min(max(round(wanted), 2), MOST_CELLS))
+        count = int(min(max(round(wanted), 2), most))
         maps = tuple(cells_of(column, count, noise) for column in columns)
         cells = np.array([int(each.max()) + 1.0 for each in maps])
         if ((cells.sum() ** 2 - (cells**2).sum()) / 2.0 <= MOST_ENTRIES) or cells.max() <= 2:
             return maps
-        wanted, noise = min(wanted, float(MOST_CELLS)) * 0.8, max(noise, 1e-6) * 1.5
+        wanted, noise = min(wanted, most) * 0.8, max(noise, 1e-6) * 1.5
 
 
 def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None = None) -> Integers:
