@@ -19,7 +19,7 @@ from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_squar
 Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 
 # A column gets about FINENESS / sqrt(2 s) cells of equal mass, for noise of deviation s, and at most MOST_CELLS. There
-# can be up to FINEST while all tables together have at most about ENTRIES_OF_FEW entries: a fit of few columns is quick.
+# can be up to FINEST while all tables together have about ENTRIES_OF_FEW entries at most: few columns are soon fitted.
 FINENESS, MOST_CELLS, FINEST, ENTRIES_OF_FEW = 1.5, 48, 128, 2**16
 # A cell of a number is cut where this takes away all but the fraction TOGETHER of the variance of its values: there is
 # a gap with rows on both sides, as between ordinary values and rare ones far off. A cut takes away three quarters of
