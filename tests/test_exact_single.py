@@ -91,7 +91,7 @@ def test_smaller_numbers_are_rounded():
 
 def test_numbers_stand_by_columns_then_closer_columns_pairs_products_others_and_tables_of_more():
     def query(kind, *columns):
-        return SimpleNamespace(order=kind.order, columns=columns)
+        return SimpleNamespace(order=kind.order, columns=columns, ways=len(columns) if kind is Marginal else 0)
 
     wanted = [query(Look, 0), query(Look, 2), query(Detail, 1), query(Detail, 0), query(Marginal, 1, 2),
               query(Marginal, 0, 1), query(Products, 0, 1), query(Functions, 0), query(Marginal, 0, 1, 2)]
