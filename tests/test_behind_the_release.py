@@ -243,7 +243,7 @@ def consequences(made, folder, bars=True):
             "error": answers and answers.error and vars(answers.error), "guarantee": repr(made.ledger.guarantee)}
 
 
-@pytest.mark.daily(3)
+@pytest.mark.daily("moments", "moments, atoms", "tables", "algorithm 9", "algorithm 10", "private bounds")
 @each_case
 @pytest.mark.usefixtures("few_resamples")
 def test_what_follows_the_release_is_the_same_for_any_table_with_the_same_released_numbers(case, monkeypatch, tmp_path):
@@ -348,7 +348,8 @@ def draws_of(charges, tape):
     assert place == len(tape.given)
 
 
-@pytest.mark.daily(3)
+@pytest.mark.daily("moments", "tables", "algorithm 4", "algorithm 5, published", "algorithm 9",
+                   "algorithm 10, categories")
 @each_case
 def test_what_is_handed_to_the_noise_moves_no_further_than_is_charged(case, monkeypatch):
     one, *others = neighbours(CASES[case][0])

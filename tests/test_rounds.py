@@ -132,7 +132,8 @@ MOMENTS = {
 }
 
 
-@pytest.mark.daily(4)
+@pytest.mark.daily("before the file is there", "after the charge", "when the first draw is written",
+                   "when the third draw is written", "before the fit")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_whenever_a_process_ends_the_run_goes_on_with_what_was_released(moment, folder, drawn, monkeypatch):
     *where, in_file, made_then, charged = MOMENTS[moment]
