@@ -52,7 +52,7 @@ NEARLY, MOST_FINER, FINER, CLEAR_OF_NOISE = 2.5, 8, 0.5, 4.0
 # At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for a number. The
 # first table has as many, so noise is small. Its cells hide at least HIDDEN of the variance of both numbers, whose
 # correlation is at least CORRELATED and clear of its own noise.
-MOST_TAILS, TAIL_CELLS, HIDDEN, CORRELATED = 4, 24, 0.03, 0.3
+MOST_TAILS, TAIL_CELLS, HIDDEN, CORRELATED = 4, 24, 0.01, 0.3
 # Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
 # A column of a table of three has COARSENESS s^(-1/3) cells for noise of deviation s, and at most MOST_CELLS.
