@@ -245,6 +245,20 @@ def test_cuts_at_gaps_are_those_of_direct_variances_and_keep_the_cells():
     assert 20 < cuts < 120
 
 
+def test_intervals_as_narrow_as_rounding_are_not_cut_apart():
+    """Far from the cell's first edge, variances are less than the rounding of squares, and can be below 0."""
+    rng = np.random.default_rng(6)
+    for width in (1e-8, 3e-9, 1e-9, 1e-12, 1e-15):
+        for _ in range(50):
+            place, mass = rng.uniform(-0.5, 0.9), rng.dirichlet(np.ones(4))
+            edges = np.concatenate([[-1.0], place + width * np.arange(4), [1.0]])
+            # Nothing lies in the wide intervals at both ends.
+            held = np.concatenate([[0.0], mass[:3] / mass[:3].sum(), [0.0]])
+            cells = dependence._cut_at_gaps(np.zeros(5, dtype=np.int64), held, edges, 0.01)
+            assert cells[0] == 0
+            assert set(np.diff(cells).tolist()) <= {0, 1}
+
+
 def test_cells_of_the_second_round_are_cut_at_gaps_but_not_those_of_a_limited_number():
     mass = np.zeros(100)
     mass[10:19], mass[80:84] = 0.98 / 9.0, 0.005

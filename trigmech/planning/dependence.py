@@ -173,10 +173,11 @@ def _gaps(mass: Array, edges: Array, least: float, first: int) -> list[int]:
         return []
     within = sum(each[2, held] - each[1, held] ** 2 / each[0, held] for each in (left, right))
     whole = left[2, -1] - left[1, -1] ** 2 / left[0, -1]
+    # Where values differ by less than rounding there is no gap.
+    if not 0.0 <= within.min() <= TOGETHER * whole:
+        return []
     # Cuts before and after empty intervals are equally good, and rounding must not choose between them.
     cut = int(held[np.flatnonzero(within <= within.min() + SLACK * whole)[0]]) + 1
-    if within.min() > TOGETHER * whole:
-        return []
     return [*_gaps(mass[:cut], edges[: cut + 1], least, first), first + cut,
             *_gaps(mass[cut:], edges[cut:], least, first + cut)]
 
