@@ -23,17 +23,16 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, PrefixSums
 from trigmech.reconstruction import columns
 from trigmech.reconstruction.columns import (
-    CLEAR,
     CORNER,
     LARGEST_PLACE,
     TAIL,
     ReleasedColumn,
     distribution_of,
-    looked_closer,
     nearest_probabilities,
     shrunk_frequencies,
 )
 from trigmech.reconstruction.dependence import shrunk_table
+from trigmech.reconstruction.details import CLEAR, looked_closer
 
 # Counts
 

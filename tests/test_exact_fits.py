@@ -25,8 +25,8 @@ from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction import constrained
-from trigmech.reconstruction.columns import looked_closer
 from trigmech.reconstruction.common import common_positions
+from trigmech.reconstruction.details import looked_closer
 from trigmech.reconstruction.positions import ColumnFeatures
 from trigmech.report import columns as page_columns
 from trigmech.tables.frames import Columns

@@ -275,11 +275,13 @@ def test_noise_of_groups_is_that_of_the_other_column_s_cells(monkeypatch):
     np.testing.assert_allclose(found, [0.03 * math.sqrt(2.0), 0.03 * math.sqrt(1.0 + 1.0), math.inf, math.inf])
 
 
-def test_what_shrinkage_leaves_wrong_is_stein_s_estimate(monkeypatch):
-    monkeypatch.setattr(features, "estimated", lambda table, expected, deviation: SimpleNamespace(
-        table=expected + 0.25 * (table - expected)))
+def test_what_shrinkage_leaves_wrong_is_stein_s_estimate():
     table, expected = np.array([[0.5, 0.1], [0.2, 0.3]]), np.full((2, 2), 0.25)
-    found = features.left_wrong(table, expected + 0.25 * (table - expected), expected, 0.2, np.random.default_rng(3))
+
+    def estimate(values):
+        return SimpleNamespace(table=expected + 0.25 * (values - expected))
+
+    found = features.left_wrong(table, estimate(table).table, estimate, 0.2, np.random.default_rng(3))
     rng = np.random.default_rng(3)
     slopes = [0.25 * float((rng.normal(size=(2, 2)) ** 2).sum()) for _ in range(2)]
     moved = float(((0.75 * (table - expected)) ** 2).sum())

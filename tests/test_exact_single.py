@@ -26,7 +26,7 @@ from trigmech.privacy.accounting import Charge
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Look
-from trigmech.reconstruction import copula, sparse
+from trigmech.reconstruction import copula, estimates
 from trigmech.reconstruction.constrained import witness
 from trigmech.report import sections
 from trigmech.report.sections import AskedQueries
@@ -107,7 +107,7 @@ def test_numbers_stand_by_columns_then_closer_columns_pairs_products_others_and_
     lambda: [kernel_expansion._kernel_expansion(0.5)],
     lambda: [contrasts.contrasts(3), contrasts.signs(1, 3, 1), contrasts.decoding(3)],
     lambda: copula._even_rows(2),
-    lambda: (lambda found: [found.table, found.deviation])(sparse.estimate_of(MEASURED, np.full((2, 2), 0.25))),
+    lambda: (lambda found: [found.table, found.deviation])(estimates.estimate_of(MEASURED, np.full((2, 2), 0.25))),
 ], ids=["kernel", "pairs of kernels", "contrasts", "even rows", "table"])
 def test_nobody_can_change_what_others_are_given(kept):
     for first, again in zip(kept(), kept(), strict=True):
@@ -120,6 +120,7 @@ class Measured:
     """A measured table, as the estimate reads it."""
 
     means, deviation = np.array([[0.4, 0.1], [0.2, 0.3]]), 0.01
+    query = SimpleNamespace(partitions=(SimpleNamespace(value=None),) * 2)
 
 
 MEASURED = Measured()

@@ -1,5 +1,7 @@
 """What noise and its shrinkage leave wrong in released tables: estimated without the truth, as a part of forecasts."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,8 @@ def test_the_estimate_is_on_average_the_squared_distance_to_the_truth(seed):
     for _ in range(REPEATS):
         table = truth + NOISE * rng.normal(size=truth.shape)
         shrunk = estimated(table, alone, NOISE).table
-        apart.append(left_wrong(table, shrunk, alone, NOISE, rng) - float(((shrunk - truth) ** 2).sum()))
+        found = left_wrong(table, shrunk, partial(estimated, expected=alone, noise=NOISE), NOISE, rng)
+        apart.append(found - float(((shrunk - truth) ** 2).sum()))
     whole = truth.size * NOISE**2
     # The choice between ways of shrinking is not smooth, which Stein's law asks for: a tenth of the noise is allowed.
     assert abs(np.mean(apart)) < 4.0 * np.std(apart) / np.sqrt(REPEATS) + 0.1 * whole
@@ -44,7 +47,8 @@ def test_where_columns_are_independent_next_to_nothing_is_left_wrong():
     found = []
     for _ in range(REPEATS // 4):
         table = truth + NOISE * rng.normal(size=truth.shape)
-        found.append(left_wrong(table, estimated(table, truth, NOISE).table, truth, NOISE, rng))
+        found.append(left_wrong(table, estimated(table, truth, NOISE).table, partial(
+            estimated, expected=truth, noise=NOISE), NOISE, rng))
     assert np.std(found) / np.sqrt(len(found)) < 0.025 * truth.size * NOISE**2
     assert abs(np.mean(found)) < 0.1 * truth.size * NOISE**2
 

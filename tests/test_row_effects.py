@@ -1,13 +1,17 @@
 """Row effects: against sums over all values of theta, the choice by risk, degenerate tables, and pairs that agree."""
 
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 import trigmech as tm
-from trigmech.reconstruction import pairs, row_effects, sparse, tables
+from trigmech.functions.partition import Partition
+from trigmech.queries.joint import Marginal
+from trigmech.reconstruction import estimates, row_effects, sparse, tables
+from trigmech.reconstruction.cells import with_cells
 from trigmech.reconstruction.row_effects import by_row_effects
 from trigmech.reconstruction.sparse import TableEstimate, beside_finer, estimated
 
@@ -90,11 +94,20 @@ def test_the_estimated_difference_of_errors_is_the_true_one_on_average():
     for seed in range(60):
         true, table = released(0.3, seed)
         expected = product_of(true)
-        one, two = partial(between, expected, 0.5), partial(between, expected, 0.2)
-        wrong = ((one(table) - true) ** 2 - (two(table) - true) ** 2).sum() / NOISE**2
-        found.append(float(row_effects._nearer(table, NOISE, one, two).sum()) - wrong)
+        ways = [partial(between, expected, part) for part in (0.5, 0.2)]
+        one, two = (way(table) for way in ways)
+        slopes = [sparse.slopes_of(way, made, table, NOISE) for way, made in zip(ways, (one, two), strict=True)]
+        wrong = ((one - true) ** 2 - (two - true) ** 2).sum() / NOISE**2
+        gains = ((table - one) ** 2 - (table - two) ** 2) / NOISE**2 - 2.0 * (slopes[1] - slopes[0])
+        found.append(float(gains.sum()) - wrong)
+        # It is clear by fewer of its standard errors than it has, and not by more.
+        clear = float(gains.sum()) / float(np.sqrt(((gains - gains.mean()) ** 2).sum()))
+        for more in (-1e-6, 1e-6):
+            assert sparse.nearer(table, NOISE, one, slopes[0], two, slopes[1], clear + more) == (more < 0.0)
     # Four standard errors of the mean: once in 16,000 draws of seeds.
     assert abs(np.mean(found)) < 4.0 * np.std(found) / np.sqrt(len(found))
+    # The slopes of a straight line are its own.
+    assert slopes[0].sum() == pytest.approx(0.5 * table.size)
 
 
 def test_tables_that_row_effects_do_not_explain_are_hardly_worse():
@@ -185,9 +198,34 @@ def test_row_effects_are_for_tables_of_a_category_and_a_number(monkeypatch):
         seen.append((table.shape[0], int(numbers.sum()), table.shape[1]))
         return known
 
-    monkeypatch.setattr(pairs, "by_row_effects", noted)
+    monkeypatch.setattr(estimates, "by_row_effects", noted)
+    monkeypatch.setattr(estimates, "_ESTIMATES", WeakKeyDictionary())
     made = tables.Targets(release)
     assert len(seen) == sum(len({0, 1} & set(each.query.columns)) == 1 for each in release.tables) > 0
     assert {levels for levels, *_ in seen} <= {2, 4}
     assert all(held == cells for _, held, cells in seen)
     assert all(pair.table.shape == each.query.shape for pair, each in zip(made.pairs, release.tables, strict=True))
+
+
+def test_single_cells_are_drawn_to_the_shift_of_their_level():
+    # Empty cells, which single cells find out.
+    true = shifted_table(0.6)
+    true[:, 3:11] = 0.0
+    true /= true.sum()
+    table = true + NOISE * np.random.default_rng(0).normal(size=true.shape)
+    expected, levels, cells = product_of(true), *true.shape
+    partition = Partition((), 0, np.linspace(-1.0, 1.0, cells + 1))
+    category = Partition(tuple(range(1, levels + 1)), None, np.empty(0))
+    numbers, maps = np.ones(cells, dtype=bool), (np.arange(levels), np.arange(cells))
+    known = by_row_effects(estimated(table, expected, NOISE), table, expected, NOISE, numbers)
+    wanted, others = (with_cells(known, table, NOISE, predict) for predict in (
+        row_effects.shifts(expected, NOISE, numbers), lambda _: expected))
+    made = estimates.estimate_at(Marginal((0, 1), (category, partition), maps), table, expected, NOISE)
+    np.testing.assert_array_equal(made.table, wanted.table)
+    turned = estimates.estimate_at(Marginal((0, 1), (partition, category), maps[::-1]), table.T, expected.T, NOISE)
+    # Another order of sums, and another order of the probe's signs, as both ways have it.
+    assert np.abs(turned.table.T - made.table).max() < NOISE
+    score, sizes = np.arange(cells) - 0.5 * (cells - 1), true.sum(axis=1)
+    small = sizes < np.median(sizes)
+    wrong = [np.abs((each.table - true)[small] @ score / sizes[small]).mean() for each in (known, wanted, others)]
+    assert wrong[1] - wrong[0] < 0.5 * (wrong[2] - wrong[0])

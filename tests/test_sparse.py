@@ -77,7 +77,7 @@ def test_weights_make_what_was_seen_more_likely_in_each_round(monkeypatch):
     likelihoods = []
     for rounds in (0, 1, 5, 25):
         monkeypatch.setattr(sparse, "ROUNDS", rounds)
-        weights = sparse._weights(np.exp(densities))
+        weights = sparse.weights_of(np.exp(densities))
         assert weights.sum() == pytest.approx(1.0)
         likelihoods.append(np.log(weights @ np.exp(densities)).sum())
     assert likelihoods == sorted(likelihoods)

@@ -80,7 +80,7 @@ def once(function):
 @pytest.fixture
 def remembered(monkeypatch):
     """What is computed of released numbers is computed once of the same ones."""
-    for name in ("released_columns", "looked_closer", "design_dependence", "strengths_of", "select_tables"):
+    for name in ("released_columns", "with_details", "design_dependence", "strengths_of", "select_tables"):
         monkeypatch.setattr(table_module, name, once(getattr(table_module, name)))
 
 

@@ -90,6 +90,25 @@ def test_heavy_intervals_are_those_that_exceed_the_noise_the_last_of_a_column_fi
         np.testing.assert_allclose(look.query.edges, np.linspace(low, high, 1_025))
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_parts_of_a_wide_interval_are_looked_at_closer_if_the_whole_is_heavy(delta):
+    """A look that counts has wide intervals; prefix sums have narrow ones, whose parts count alone."""
+    design = plan_tables(1_000, Domain(2), tm.Budget(10.0, delta))
+    least, (partition, other) = 8.0 * design.closer_deviation, design.partitions
+    edges = partition.edges
+    place = next(i for i in range(partition.intervals) if edges[i] <= 0.1 < edges[i + 1])
+    column = ReleasedColumn(partition.cut(np.sort(np.append(edges, edges[place] + np.array([0.25, 0.5]) * np.diff(
+        edges)[place]))), np.full(partition.intervals + 2, 1e-9), 1e-3)
+    # Two parts have half of what is heavy, and one has next to nothing.
+    column.mass[[place, place + 1]] = 0.5 * least + 1e-6
+    rest = ReleasedColumn(other, np.full(other.size, 1e-9), 1e-3)
+    found = [look.query.interval for look in closer_looks(design, [column, rest])]
+    assert found == ([place + 1, place] if delta == 0.0 else [])
+    # All that the look counted there is a little too little.
+    column.mass[[place, place + 1]] = 0.5 * least - 1e-6
+    assert closer_looks(design, [column, rest]) == ()
+
+
 def test_an_interval_of_one_level_is_not_looked_at_closer_and_one_of_two_is():
     levels = np.linspace(-1.0, 1.0, 90)
     domain = Domain(1, [], [(0, tuple(levels))])

@@ -12,7 +12,7 @@ from trigmech.functions.partition import Partition
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Histogram
-from trigmech.reconstruction.sparse import estimate_of, estimated, estimates_of
+from trigmech.reconstruction.estimates import estimate_at, estimate_of, estimates_of
 from trigmech.reconstruction.tables import Targets, independent, strengths_of
 
 SCHEMA = tm.Schema([tm.Column("age", 0, 90, "integer"), tm.Column("size", 0.0, 1.0),
@@ -137,7 +137,7 @@ def test_estimates_are_kept_with_their_measurement_while_the_prediction_is_the_s
         first, again = estimate_of(measured, expected), estimate_of(measured, expected.copy())
         assert again is first
         for prediction in (expected, np.full(expected.shape, 1.0 / expected.size)):
-            anew = estimated(measured.means, prediction, measured.deviation)
+            anew = estimate_at(measured.query, measured.means, prediction, measured.deviation)
             np.testing.assert_array_equal(estimate_of(measured, prediction).table, anew.table)
         with pytest.raises(ValueError, match="read-only"):
             first.table[0, 0] = 1.0
@@ -163,7 +163,7 @@ def test_estimates_of_many_tables_are_those_of_each():
         expected.append(alone)
     for again in range(2):
         for each, own, found in zip(measured, expected, estimates_of(measured, expected), strict=True):
-            wanted = estimated(each.means, own, each.deviation)
+            wanted = estimate_at(each.query, each.means, own, each.deviation)
             np.testing.assert_array_equal(found.table, wanted.table)
             np.testing.assert_array_equal(found.deviation, wanted.deviation)
             assert found.sparse == wanted.sparse

@@ -7,7 +7,7 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.partition import columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.dependence import cells_of
-from trigmech.reconstruction.columns import LARGEST_PLACE, _places, _smooth_places
+from trigmech.reconstruction.columns import LARGEST_PLACE, _smooth_places, places_of
 
 COUNTS = [3, 6, 7, 10, 12, 24, 48, 64, 96, 100, 128, 192, 256, 300]
 # The column is even, has equal masses of two sizes, or has intervals with as much as a position may hold.
@@ -47,7 +47,7 @@ def test_positions_of_equal_masses_do_not_depend_on_rounding(count, kind):
     measured = np.linspace(-1.0, 1.0, count + 1)
     for total in (1.0, 0.75, 0.5):
         made = rounded(total * masses(count, kind))
-        assert alike([_places(measured, np.array([0, count]), each)[0] for each in made])
+        assert alike([places_of(measured, np.array([0, count]), each)[0] for each in made])
         assert alike([_smooth_places(measured, each, 1e-6)[0] for each in made])
 
 

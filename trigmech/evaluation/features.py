@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.columns import priors_of
 from trigmech.reconstruction.densities import Prior
+from trigmech.reconstruction.estimates import estimate_at, estimate_of
 from trigmech.reconstruction.pairs import Pair, predicted
-from trigmech.reconstruction.sparse import estimate_of, estimated
+from trigmech.reconstruction.sparse import TableEstimate
 from trigmech.reconstruction.tables import Targets, copula_of, independent
 
 DRAWS, SEED = 12, 2014
@@ -171,7 +173,8 @@ def _left(release: Release, coding: Coding, rng: np.random.Generator) -> Array:
     wrong = 0.0
     for each, alone in zip(tables, expected, strict=True):
         prediction = predicted(each, alone, copula)
-        wrong += left_wrong(each.means, estimate_of(each, prediction).table, prediction, each.deviation, rng)
+        wrong += left_wrong(each.means, estimate_of(each, prediction).table, partial(
+            estimate_at, each.query, expected=prediction, noise=each.deviation), each.deviation, rng)
     part = math.sqrt(max(wrong, 0.0) / sum(sizes))
     held: dict[tuple[int, ...], float] = {}
     for each in tables:
@@ -181,19 +184,19 @@ def _left(release: Release, coding: Coding, rng: np.random.Generator) -> Array:
     return np.array([held.get(pair, 0.0) for pair in itertools.combinations(range(len(release.columns)), 2)])
 
 
-def left_wrong(table: Array, shrunk: Array, expected: Array, deviation: float, rng: np.random.Generator) -> float:
-    """Return an estimate of the squared distance between a shrunk table and the true one; it can be below 0.
+def left_wrong(table: Array, made: Array, estimate: Callable[[Array], TableEstimate], deviation: float,
+               rng: np.random.Generator) -> float:
+    """Return an estimate of the squared distance between an estimated table and the true one; it can be below 0.
 
-    The released ``table`` (a, b), with normal noise, is ``shrunk`` towards ``expected``. Source: Stein, "Estimation of
+    ``made`` is the ``estimate`` of the released ``table`` (a, b), which has normal noise. Source: Stein, "Estimation of
     the mean of a multivariate normal distribution", 1981; the divergence is by random differences, as of Ramani, Blu
     and Unser, "Monte-Carlo SURE", 2008.
     """
     slopes, step = [], STEP * deviation
     for _ in range(PROBES):
         probe = rng.normal(size=table.shape)
-        moved = estimated(table + step * probe, expected, deviation).table
-        slopes.append(float((probe * (moved - shrunk)).sum()) / step)
-    return float(((shrunk - table) ** 2).sum()) + deviation**2 * (2.0 * float(np.mean(slopes)) - table.size)
+        slopes.append(float((probe * (estimate(table + step * probe).table - made)).sum()) / step)
+    return float(((made - table) ** 2).sum()) + deviation**2 * (2.0 * float(np.mean(slopes)) - table.size)
 
 
 def _of_correlations(release: Release, held: dict[tuple[int, int], Pair], coding: Coding, rows: Side, points: Array,

@@ -97,6 +97,10 @@ class Partition:
     def cut(self, edges: Array) -> "Partition":
         return replace(self, edges=edges)
 
+    def holding(self, other: "Partition") -> Integers:
+        """Return the interval in which the middle of each interval (c,) of another partition lies."""
+        return np.searchsorted(self.edges[1:-1], 0.5 * (other.edges[1:] + other.edges[:-1]), side="right")
+
     def finer(self, interval: int, count: int) -> Array:
         """Return the edges (f + 1,) of up to ``count`` equal parts of an interval, or of its single levels.
 

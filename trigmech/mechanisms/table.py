@@ -23,7 +23,8 @@ from trigmech.planning.tables import PROOF, TableDesign, closer_looks, plan_tabl
 from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look
-from trigmech.reconstruction.columns import looked_closer, released_columns
+from trigmech.reconstruction.columns import released_columns
+from trigmech.reconstruction.details import with_details
 from trigmech.reconstruction.tables import strengths_of
 from trigmech.workload.tables import Marginals, Ranges
 
@@ -146,8 +147,9 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
         closer = session.measured(rows, asked, design.closer)
-        for look in closer:
-            columns[look.query.columns[0]] = looked_closer(columns[look.query.columns[0]], look)
+        for j, look in enumerate(looks):
+            own = [each for each in closer if each.query.column == j]
+            columns[j] = with_details(columns[j], look.query.partition, own)
     release = Release(rows.n, design.domain, (*looks, *closer), tuple(columns))
     if design.dependence is None:
         return release

@@ -336,13 +336,18 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
     An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them. In
     each column the last interval comes first, so that the division of one does not move the others. An interval of a
     few levels need not hold much: round numbers are heavy, and where another column changes at them, an interval with
-    two levels has rows on both sides.
+    two levels has rows on both sides. Where a look counted wide intervals, those of the column are parts of them, and
+    one may hold all rows of the whole: the rows of the whole count.
     """
     room, clear = MOST_FINER, HEAVY_BY_NOISE * design.closer_deviation
     found = list[Measurement[Detail]]()
-    for j, column in enumerate(columns):
+    for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
         partition, k = column.partition, len(column.partition.indicators)
-        for i in np.flatnonzero(column.mass[k:] >= clear)[::-1].tolist():
+        rows = column.mass[k:]
+        if look.query.encoding == "frequencies":
+            whole = look.query.partition.holding(partition)
+            rows = np.bincount(whole, rows)[whole].astype(np.float64)
+        for i in np.flatnonzero(rows >= clear)[::-1].tolist():
             finer = partition.finer(i, FINER)
             heavy = column.mass[k + i] >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
             if heavy and 2 < len(finer) <= room + 1:

@@ -15,7 +15,7 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail, Look
+from trigmech.queries.one_way import Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
 from trigmech.reconstruction.ends import atom_probabilities, beside, put_back
 from trigmech.reconstruction.frequencies import LARGEST, nearest_probabilities, shrunk_frequencies
@@ -45,8 +45,6 @@ FINE = 64
 LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
 # An interval is a spike if it is SPIKE times denser than those before it, and holds at least 1 / SPIKE of that mass.
 SPIKE = 5.0
-# A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
-CLEAR = 6.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +148,10 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
         if averaged is not None:
             edges, mass = _smooth_places(fine.edges, averaged, LIGHT * min(deviation, LARGEST_PLACE))
         elif rest > 0.0 and c > 2 and seen:
-            edges, mass = _places(partition.edges, *with_tails(
+            edges, mass = places_of(partition.edges, *with_tails(
                 ends, each, values[k:] / deviation, factor / deviation, inverse * deviation))
         else:
-            edges, mass = _places(partition.edges, ends, each)
+            edges, mass = places_of(partition.edges, ends, each)
         return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
     return Opened(smooth, finished)
@@ -165,7 +163,7 @@ def _joined(frequencies: Array, inverse: Array, rest: float, deviation: float,
     c = len(frequencies)
     own = deviation * float(np.sqrt((inverse[-1] ** 2).sum()))
     below = np.concatenate([[0.0], np.cumsum(frequencies)])
-    ends = _pieces(np.clip(frequencies / own, -1e140, 1e140), PRICE)
+    ends = pieces(np.clip(frequencies / own, -1e140, 1e140), PRICE)
     ends = _with_corners(below, ends, CORNER * deviation)
     above = _without_noise_in_tails(below[ends], rest, deviation)
     # The values at both ends are known, and all others lie between them.
@@ -277,7 +275,7 @@ def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) 
     return each
 
 
-def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]:
+def places_of(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]:
     """Return the edges of positions. Each holds at most about `LARGEST_PLACE`, or is a single measured interval.
 
     A piece is cut between intervals only, because the places of rows within an interval are unknown.
@@ -322,31 +320,8 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
     return measured[ends], np.diff(below[ends])
 
 
-def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> ReleasedColumn:
-    """Return a column's distribution in which a detail divides one position."""
-    query = look.query
-    interval, finer, values, deviation = query.interval, query.edges, look.known, look.deviation
-    partition, k = column.partition, len(column.partition.indicators)
-    mass = float(column.mass[k + interval])
-    values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
-    ends = _pieces(np.clip(values / deviation, -1e140, 1e140), PRICE)
-    width = np.diff(ends)
-    masses = np.add.reduceat(values, ends[:-1])
-    clear = masses > CLEAR * deviation * np.sqrt(width)
-    held = float(masses[clear].sum())
-    # The other pieces, which are not clearly above the noise, share the rest evenly.
-    if held > 0.0 and (held >= mass or clear.all()):
-        masses = np.where(clear, masses, 0.0) * (mass / held)
-    else:
-        masses = np.where(clear, masses, (mass - held) * width / width[~clear].sum())
-    edges, made = _places(finer, ends, np.repeat(masses / width, width))
-    return replace(column, partition=partition.cut(np.concatenate([partition.edges[: interval + 1], edges[1:],
-                                                                   partition.edges[interval + 2 :]])),
-                   mass=np.concatenate([column.mass[: k + interval], made, column.mass[k + interval + 1 :]]))
-
-
 @njit(cache=True)
-def _pieces(values: Array, price: float) -> Integers:
+def pieces(values: Array, price: float) -> Integers:
     """Return the ends of the pieces of the best piecewise constant fit, with 0 and len(values).
 
     The best fit minimises the sum of squares plus a price for each piece. Cost: len(values)^2 / 2.

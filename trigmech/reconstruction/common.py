@@ -14,7 +14,8 @@ from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement, Query, of_kind, parents
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Look
-from trigmech.reconstruction.columns import looked_closer, released_columns
+from trigmech.reconstruction.columns import released_columns
+from trigmech.reconstruction.details import looked_closer
 from trigmech.reconstruction.frequencies import nearest_probabilities
 
 # Intervals of a number that was not measured.

@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._arrays import Array
-from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.copula import Copula
+from trigmech.reconstruction.estimates import estimates_of
 from trigmech.reconstruction.ridges import Ridge
-from trigmech.reconstruction.row_effects import by_row_effects
-from trigmech.reconstruction.sparse import TableEstimate, beside_finer, estimates_of
+from trigmech.reconstruction.sparse import TableEstimate, beside_finer
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,6 @@ def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
     found, shown = list[TableEstimate](), False
     wanted = [predicted(*both, copula) for both in zip(release.tables, alone, strict=True)]
     for each, expected, known in zip(release.tables, wanted, estimates_of(release.tables, wanted), strict=True):
-        known = _with_row_effects(release.columns, each, expected, known)
         shown |= bool((known.table != expected).any())
         for ridge in ridges:
             if ridge.columns == each.query.columns:
@@ -73,22 +71,3 @@ def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula |
     """Return the table of two columns under the copula if it joins them, else ``expected``."""
     joined = copula is not None and copula.correlations[measured.query.columns]
     return copula.table(measured.query) if copula is not None and joined else expected
-
-
-def _with_row_effects(columns: Sequence[ReleasedColumn], measured: Measurement[Marginal], expected: Array,
-                      known: TableEstimate) -> TableEstimate:
-    """Return the better estimate of a table of a category and a number, with row effects or without; else the same."""
-    query = measured.query
-    numbers = [columns[j].partition.value is not None for j in query.columns]
-    if sum(numbers) != 1:
-        return known
-    axis = numbers.index(True)
-    special = len(columns[query.columns[axis]].partition.indicators)
-    own = np.zeros(query.shape[axis], dtype=np.bool_)
-    own[query.maps[axis][special:]] = True
-    own[query.maps[axis][:special]] = False
-    if axis == 1:
-        return by_row_effects(known, measured.means, expected, measured.deviation, own)
-    made = by_row_effects(TableEstimate(known.table.T, known.deviation.T, known.sparse), measured.means.T, expected.T,
-                          measured.deviation, own)
-    return TableEstimate(made.table.T, made.deviation.T, made.sparse)

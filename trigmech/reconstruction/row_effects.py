@@ -24,7 +24,7 @@ from scipy.special import ndtri
 
 from trigmech._arrays import Array
 from trigmech.reconstruction.dependence import shrunk_table
-from trigmech.reconstruction.sparse import LARGEST, PROBE, SEED, TableEstimate
+from trigmech.reconstruction.sparse import LARGEST, TableEstimate, nearer, slopes_of
 
 # The values of theta, and the deviations of its distribution over the levels.
 THETAS, SPREADS = np.linspace(-3.0, 3.0, 121), np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0])
@@ -44,25 +44,39 @@ def by_row_effects(known: TableEstimate, table: Array, expected: Array, noise: f
     ``numbers`` (cells,) marks the cells of the number's ordinary values, in order.
     """
     size = max(float(np.abs(each).max(initial=0.0)) for each in (table, expected))
-    if known.sparse or numbers.sum() < 2 or len(table) < 2 or not size < LARGEST * noise:
+    if known.sparse or len(table) < 2 or not size < LARGEST * noise:
         return known
-    score = _score(expected[:, numbers].sum(axis=0))
-    if score is None:
+    shifted = shifts(expected, noise, numbers)
+    if shifted is None:
         return known
 
     def without(values: Array) -> Array:
         return expected + shrunk_table(values - expected, noise)
 
-    def shifted(values: Array) -> Array:
-        made = expected.copy()
-        made[:, numbers] = noise * _shifted(values[:, numbers] / noise, expected[:, numbers] / noise, score)
+    def within(values: Array) -> Array:
+        made = shifted(values)
         own = (made**2).sum(axis=1, keepdims=True)
         return made + own / (own + made.shape[1] * noise**2) * shrunk_table(values - made, noise)
 
-    found = shifted(table)
-    nearer = _nearer(table, noise, without, shifted)
-    clear = CLEAR * float(np.sqrt(((nearer - nearer.mean()) ** 2).sum()))
-    return TableEstimate(found, known.deviation, False) if float(nearer.sum()) > clear else known
+    first, second = without(table), within(table)
+    slopes, more = (slopes_of(estimate, made, table, noise) for estimate, made in ((without, first), (within, second)))
+    if not nearer(table, noise, first, slopes, second, more, CLEAR):
+        return known
+    return TableEstimate(second, known.deviation, False, float(more.sum()))
+
+
+def shifts(expected: Array, noise: float, numbers: NDArray[np.bool_]) -> Callable[[Array], Array] | None:
+    """Return what predicts a table (levels, cells) by shifts of its levels alone; None if there is nothing to shift."""
+    score = _score(expected[:, numbers].sum(axis=0)) if numbers.sum() > 1 else None
+    if score is None:
+        return None
+
+    def shifted(values: Array) -> Array:
+        made = expected.copy()
+        made[:, numbers] = noise * _shifted(values[:, numbers] / noise, expected[:, numbers] / noise, score)
+        return made
+
+    return shifted
 
 
 def _score(mass: Array) -> Array | None:
@@ -96,15 +110,3 @@ def _shifted(table: Array, expected: Array, score: Array) -> Array:
         made *= mass / np.maximum(made.sum(axis=0), tiny)
         made *= (rows / np.maximum(made.sum(axis=1), tiny))[:, None]
     return np.asarray(made)
-
-
-def _nearer(table: Array, noise: float, one: Callable[[Array], Array], two: Callable[[Array], Array]) -> Array:
-    """Return by how much less the second estimate's squared error is than the first's, in units of the noise.
-
-    The sum over the cells estimates the difference without bias (Stein 1981). One probe of random signs gives the
-    divergence.
-    """
-    probe = np.random.default_rng(SEED).choice([-1.0, 1.0], table.shape)
-    moved, first, second = table + PROBE * noise * probe, one(table), two(table)
-    slopes = probe * ((two(moved) - second) - (one(moved) - first)) / (PROBE * noise)
-    return np.asarray(((table - first) ** 2 - (table - second) ** 2) / noise**2 - 2.0 * slopes)

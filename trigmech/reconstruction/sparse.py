@@ -11,21 +11,18 @@ is that of the squared error (Stein 1981). One random probe gives the divergence
 empty.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from trigmech._arrays import Array, Integers
-from trigmech.queries.base import Measurement
-from trigmech.queries.joint import Marginal
-from trigmech.reconstruction.dependence import shrunk_table, shrunk_tables
+from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.frequencies import nearest_probabilities
 
-# The number of rounds for the prior's weights; the probe's length in deviations; its seed; and the number of standard
-# errors that a difference of the two errors must exceed.
+# The number of rounds for the prior's weights; the length of probes in deviations; their seed; and the number of
+# standard errors that a difference of the two errors must exceed.
 ROUNDS, PROBE, SEED, CLEAR = 25, 0.1, 20_140_623, 3.0
 # Most cells must be empty with at least this probability.
 MOSTLY = 0.8
@@ -40,16 +37,17 @@ FIRMEST = 0.03
 # In units of the noise: squares of larger values would overflow; lower values are raised to the second number.
 LARGEST, LOWEST = 1e60, -30.0
 
-_ESTIMATES: WeakKeyDictionary[Measurement[Marginal], tuple[Array, "TableEstimate"]] = WeakKeyDictionary()
-
-
 @dataclass(frozen=True, eq=False)
 class TableEstimate:
-    """An estimate of a noisy table: its entries, their deviations (a, b), and whether most cells count as empty."""
+    """An estimate of a noisy table: its entries, their deviations (a, b), and whether most cells count as empty.
+
+    The divergence is the sum of the entries' slopes in their own measured numbers, if it is known.
+    """
 
     table: Array
     deviation: Array
     sparse: bool
+    divergence: float | None = None
 
 
 def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
@@ -62,18 +60,19 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
 
     made = low_rank(table)
     dense = TableEstimate(made, np.full(table.shape, noise), False)
-    if table.size < LEAST_CELLS or not np.abs(table).max() < LARGEST * noise:
+    if table.size < LEAST_CELLS or not max(np.abs(table).max(), np.abs(expected).max()) < LARGEST * noise:
         return dense
+    slopes = slopes_of(low_rank, made, table, noise)
+    dense = replace(dense, divergence=float(slopes.sum()))
     mean, there = _posterior(table.ravel() / noise)
     if float(np.median(there)) > 1.0 - MOSTLY:
         return dense
-    probe = np.random.default_rng(SEED).standard_normal(table.shape)
-    moved = table + PROBE * noise * probe
+
+    def by_few(values: Array) -> Array:
+        return noise * _posterior(values.ravel() / noise)[0].reshape(table.shape)
+
     few = noise * mean.reshape(table.shape)
-    few_moved = noise * _posterior(moved.ravel() / noise)[0].reshape(table.shape)
-    slopes = probe * ((few_moved - few) - (low_rank(moved) - made)) / (PROBE * noise)
-    nearer = ((table - made) ** 2 - (table - few) ** 2) / noise**2 - 2.0 * slopes
-    if not float(nearer.sum()) > CLEAR * float(np.sqrt(((nearer - nearer.mean()) ** 2).sum())):
+    if not nearer(table, noise, made, slopes, few, slopes_of(by_few, few, table, noise), CLEAR):
         return dense
     there = there.reshape(table.shape)
     deviation, held = noise * np.maximum(np.sqrt(there), FIRMEST), there > 0.5
@@ -89,41 +88,23 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
     return TableEstimate(found, deviation, True)
 
 
-def estimate_of(measured: Measurement[Marginal], expected: Array) -> TableEstimate:
-    """Return the estimate of a measured table of two columns that is predicted to be ``expected``."""
-    return estimates_of([measured], [expected])[0]
+def nearer(table: Array, noise: float, one: Array, slopes: Array, two: Array, more: Array, clear: float) -> bool:
+    """Return whether the second of two estimates of a table is predicted to be clearly nearer to the truth.
 
-
-def estimates_of(measured: Sequence[Measurement[Marginal]], expected: Sequence[Array]) -> list[TableEstimate]:
-    """Return the estimates of measured tables of two columns that are predicted to be ``expected``.
-
-    They are kept as long as the measurements, because the choice of the last tables, the fit and the report all ask for
-    them. Small tables of one shape, of which there can be thousands, are shrunk at once.
+    Both come with their slopes (:func:`slopes_of`). The sum of these numbers estimates the difference of the squared
+    errors, in units of the noise, without bias (Stein 1981). It must exceed ``clear`` of its own standard errors.
     """
-    found, small = dict[int, TableEstimate](), dict[tuple[tuple[int, ...], bool], list[int]]()
-    for t, (each, own) in enumerate(zip(measured, expected, strict=True)):
-        known = _ESTIMATES.get(each)
-        if known is not None and np.array_equal(known[0], own):
-            found[t] = known[1]
-        elif own.size < LEAST_CELLS:
-            small.setdefault((own.shape, each.deviation > 0.0), []).append(t)
-        else:
-            found[t] = _kept(each, own, estimated(each.means, own, each.deviation))
-    for held in small.values():
-        noise = np.array([measured[t].deviation for t in held])
-        predicted = np.array([expected[t] for t in held])
-        made = predicted + shrunk_tables(np.array([measured[t].means for t in held]) - predicted, noise)
-        for t, table, own in zip(held, made, noise, strict=True):
-            found[t] = _kept(measured[t], expected[t], TableEstimate(table.copy(), np.full(table.shape, own), False))
-    return [found[t] for t in range(len(measured))]
+    gains = ((table - one) ** 2 - (table - two) ** 2) / noise**2 - 2.0 * (more - slopes)
+    return float(gains.sum()) > clear * float(np.sqrt(((gains - gains.mean()) ** 2).sum()))
 
 
-def _kept(measured: Measurement[Marginal], expected: Array, made: TableEstimate) -> TableEstimate:
-    known = expected.copy()
-    for values in (known, made.table, made.deviation):
-        values.flags.writeable = False
-    _ESTIMATES[measured] = known, made
-    return made
+def slopes_of(estimate: Callable[[Array], Array], made: Array, table: Array, noise: float) -> Array:
+    """Return numbers (a, b) whose sum is the divergence of an estimate, by one probe of random signs.
+
+    ``made`` is the estimate of the table (a, b). All estimates have the same probe, so that differences scatter less.
+    """
+    probe = np.random.default_rng(SEED).choice([-1.0, 1.0], table.shape)
+    return np.asarray(probe * (estimate(table + PROBE * noise * probe) - made) / (PROBE * noise))
 
 
 def beside_finer(known: TableEstimate, table: Array, noise: float, maps: Sequence[Integers], finer: TableEstimate,
@@ -189,7 +170,7 @@ def _components(y: Array) -> tuple[Array, Array]:
     return densities, np.vstack([np.zeros(len(y)), np.maximum(expected, 0.0)])
 
 
-def _weights(relative: Array) -> Array:
+def weights_of(relative: Array) -> Array:
     """Return the weights (c,) of the kinds that make cells most likely, by expectation maximisation.
 
     ``relative`` (c, N) are each cell's densities by kind, up to a factor of the cell.
@@ -206,6 +187,6 @@ def _posterior(y: Array) -> tuple[Array, Array]:
     """Return the mean (N,) of each cell, in units of the noise, and the probability (N,) that it is occupied."""
     densities, means = _components(y)
     relative = np.exp(densities - densities.max(axis=0))
-    own = _weights(relative)[:, None] * relative
+    own = weights_of(relative)[:, None] * relative
     own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
     return (own * means).sum(axis=0), 1.0 - own[0]

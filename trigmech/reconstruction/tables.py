@@ -19,11 +19,12 @@ from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_products
+from trigmech.reconstruction.estimates import estimate_of
 from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
-from trigmech.reconstruction.sparse import TableEstimate, estimate_of, with_margins
+from trigmech.reconstruction.sparse import TableEstimate, with_margins
 
 # The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'
 # noise in rows. A move changes a frequency by one row. If this exceeds the noise, a firm column would never move.

@@ -1,0 +1,91 @@
+"""Details of a column: the counts in finer intervals of its heavy positions divide these positions."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._arrays import Array, Integers
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail
+from trigmech.reconstruction.columns import PRICE, pieces, places_of
+from trigmech.reconstruction.frequencies import LARGEST
+
+# A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
+CLEAR = 6.0
+# A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
+PRECISE = 4.0
+
+
+def with_details(column: ReleasedColumn, measured: Partition,
+                 details: Sequence[Measurement[Detail]]) -> ReleasedColumn:
+    """Return a column whose positions are divided by details. ``measured`` are the intervals of its look.
+
+    The details are of different positions, the last position first, so that no division moves the others.
+    """
+    if details:
+        column = _shared(column, measured, details)
+    for look in details:
+        column = looked_closer(column, look)
+    return column
+
+
+def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> ReleasedColumn:
+    """Return a column's distribution in which a detail divides one position."""
+    query = look.query
+    interval, finer = query.interval, query.edges
+    partition, k = column.partition, len(column.partition.indicators)
+    mass = float(column.mass[k + interval])
+    ends, masses, clear = _pieces_of(look)
+    width = np.diff(ends)
+    held = float(masses[clear].sum())
+    # The other pieces, which are not clearly above the noise, share the rest evenly.
+    if held > 0.0 and (held >= mass or clear.all()):
+        masses = np.where(clear, masses, 0.0) * (mass / held)
+    else:
+        masses = np.where(clear, masses, (mass - held) * width / width[~clear].sum())
+    edges, made = places_of(finer, ends, np.repeat(masses / width, width))
+    return replace(column, partition=partition.cut(np.concatenate([partition.edges[: interval + 1], edges[1:],
+                                                                   partition.edges[interval + 2 :]])),
+                   mass=np.concatenate([column.mass[: k + interval], made, column.mass[k + interval + 1 :]]))
+
+
+def _shared(column: ReleasedColumn, measured: Partition,
+            details: Sequence[Measurement[Detail]]) -> ReleasedColumn:
+    """Return a column whose positions share each interval of its look as the details of these positions show.
+
+    Within an interval of the look, the masses of positions are those of a smooth density. If many rows have one value,
+    its position holds more of the interval, and the others hold less. A position with few finer intervals gets the mass
+    that its detail found; one with many gets at least its pieces that are clear of noise. All other mass of the
+    interval keeps its proportions. The interval's mass remains.
+    """
+    k = len(column.partition.indicators)
+    mass, own = column.mass[k:], measured.holding(column.partition)
+    found, known = np.zeros(len(mass)), np.zeros(len(mass), dtype=np.bool_)
+    for look in details:
+        i = look.query.interval
+        _, masses, clear = _pieces_of(look)
+        known[i] = PRECISE * look.deviation * math.sqrt(look.query.size) <= mass[i]
+        found[i] = max(float(masses.sum()), 0.0) if known[i] else float(masses[clear].sum())
+    free = np.where(known, 0.0, mass)
+    whole, told, left = (np.bincount(own, each) for each in (mass, found, free))
+    tiny = np.finfo(float).tiny
+    # If the details found more than the interval has, or nothing is left that could hold the rest, they are scaled.
+    scaled = (told > 0.0) & ((told > whole) | (left <= 0.0))
+    scale = np.where(scaled, whole / np.maximum(told, tiny), 1.0)
+    rest = np.maximum(whole - told, 0.0) / np.maximum(left, tiny)
+    changed = np.bincount(own, known | (found > 0.0)) * (np.bincount(own) > 1) * ((told > 0.0) | (left > 0.0)) > 0.0
+    made = np.where(changed[own], scale[own] * found + np.where(scaled, 0.0, rest)[own] * free, mass)
+    return replace(column, mass=np.concatenate([column.mass[:k], made]))
+
+
+def _pieces_of(look: Measurement[Detail]) -> tuple[Integers, Array, NDArray[np.bool_]]:
+    """Return the ends of pieces of equal density of a detail, their masses, and which are clearly above the noise."""
+    values, deviation = np.clip(look.known, -LARGEST, LARGEST), min(look.deviation, LARGEST)
+    ends = pieces(np.clip(values / deviation, -1e140, 1e140), PRICE)
+    masses = np.add.reduceat(values, ends[:-1])
+    return ends, masses, masses > CLEAR * deviation * np.sqrt(np.diff(ends))
