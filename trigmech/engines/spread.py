@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from trigmech._validate import lacks
 from trigmech.engines.question import Persons, PieceQuestion, PieceSums
 from trigmech.errors import InputError
 from trigmech.measurement.persons import chunk_of
@@ -48,9 +49,8 @@ class ClusterWorkers:
 
 def check_columns(held: Sequence[str], wanted: Iterable[str]) -> None:
     """Raise an InputError if a DataFrame lacks a column of the schema, or has two of one name."""
-    absent = [name for name in wanted if name not in held]
-    if absent:
-        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if rule := lacks(wanted, held):
+        raise InputError(f"the table {rule}")
     if len(set(held)) < len(held):
         raise InputError("the table's column names must be distinct")
 
