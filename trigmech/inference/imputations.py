@@ -20,8 +20,7 @@ from trigmech._arrays import Array
 from trigmech._files import reading
 from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.bias import at_zero, bias, squared
-from trigmech.inference.estimate import Estimate, within
+from trigmech.inference.estimate import Estimate, at_zero, bias, squared, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 
