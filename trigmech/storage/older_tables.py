@@ -27,9 +27,9 @@ from trigmech.storage.measurements_file import (
     MOST_POSITIONS,
     checked_deviations,
     columns_in,
-    cut_in,
     entries_of,
     maps_in,
+    partitions_in,
     parts_in,
     positive,
 )
@@ -47,7 +47,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     values, domain = entries_of(value, domain, {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object,
                                                 "selected": object})
     whole = columns_of(domain)
-    looked = _partitions_in("release.looks", arrays, whole, MOST_INTERVALS)
+    looked = partitions_in(arrays, "release.looks", whole, MOST_INTERVALS)
     contrasted = take(arrays, "release.looks.contrasted", len(looked), kind="int64")
     if not np.isin(contrasted, (0, 1)).all() or (contrasted.any() and values["cumulative"]):
         raise InputError("release.looks.contrasted must be 0 or 1, and 0 where intervals are cumulative")
@@ -61,7 +61,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     looks = tuple(Measurement((Contrasts if each else kind)(j, partition), 1.0, own, deviation)
                   for j, (partition, own, deviation, each) in enumerate(zip(
                       looked, noisy, deviations, contrasted.tolist(), strict=True)))
-    columns = columns_in(arrays, _partitions_in("release.columns", arrays, whole, MOST_POSITIONS))
+    columns = columns_in(arrays, partitions_in(arrays, "release.columns", whole, MOST_POSITIONS))
     release = Release(values["n"], domain, (*looks, *_closer_in(arrays, looked)), columns)
     if values["dependence"] is not None:
         release = _with_dependence(release, values["dependence"], arrays)
@@ -147,14 +147,6 @@ def _with_selected(release: Release, value: Any, arrays: Arrays) -> Release:
     made = replace(release, measurements=(*release.measurements, *again, *more), importance=single["importance"])
     checked_deviations("the last round", np.array([each.deviation for each in (*made.tables, *made.triples)]))
     return made
-
-
-def _partitions_in(name: str, arrays: Arrays, whole: Sequence[Partition], most: int) -> list[Partition]:
-    counts = take(arrays, f"{name}.intervals", len(whole), kind="int64").tolist()
-    if not all(count == 0 if column.value is None else 1 <= count <= most
-               for column, count in zip(whole, counts, strict=True)):
-        raise InputError(f"{name}.intervals must be 1 to {most} for numbers, and 0 for categories")
-    return cut_in(arrays, name, whole, counts)
 
 
 def _sets(arrays: Arrays, name: str, allowed: Sequence[int], width: int = 2) -> Integers:
