@@ -6,6 +6,7 @@ cannot be saved.
 
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_lock import version
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
-from trigmech.storage import archive, measurements_file, mechanism_file, older_moments, older_tables
+from trigmech.storage import archive, measurements_file, mechanism_file, older_releases
 from trigmech.storage.archive import take
 
 PRIVACY = {True: "simulated, not private", False: "as the ledger proves"}
@@ -130,8 +131,9 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
         raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
     released = values["release"]
     kind = released.get("kind") if isinstance(released, dict) else None
-    readers = {measurements_file.KIND: measurements_file.release_of, older_tables.KIND: older_tables.release_of} | {
-        name: partial(older_moments.release_of, ledger) for name in older_moments.KINDS}
+    readers: dict[str, Callable[..., Release]] = {
+        measurements_file.KIND: measurements_file.release_of, older_releases.TABLES: older_releases.of_tables,
+        **dict.fromkeys(older_releases.MOMENTS, partial(older_releases.of_moments, ledger))}
     if not isinstance(kind, str) or kind not in readers:
         raise InputError(f"the kind of a release must be one of {', '.join(readers)}")
     release = readers[kind](released, arrays, schema.domain)
