@@ -25,8 +25,8 @@ from trigmech.queries.book import register
 from trigmech.queries.functions import Functions
 from trigmech.queries.one_way import Histogram
 from trigmech.report import page
-from trigmech.report.account import account_of
 from trigmech.report.lead import forecast_of
+from trigmech.report.tables import account_of
 
 SCHEMA = tm.Schema([
     tm.Column("x", 0, 1), tm.Column("y", 0, 1), tm.Column("age", 0, 60, "integer"),

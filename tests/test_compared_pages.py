@@ -12,7 +12,7 @@ import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.evaluation.forecast import forecast
 from trigmech.evaluation.verdict import LIGHTS
-from trigmech.report import advised, comparison, lead
+from trigmech.report import advised, lead
 from trigmech.report.figures import number, percent
 
 
@@ -134,7 +134,9 @@ def test_a_dependence_of_rounding_errors_is_no_dependence(made):
 
 def test_measured_errors_are_what_scores_lack_and_correlations_as_they_are():
     found = SimpleNamespace(details={"columns": {"a": 0.9, "b": 0.75}, "pairs": {"a and b": 0.8, "a and c": 0.95},
-                                     "correlations": {"differences": {"a and b": 0.07}}})
-    assert comparison._measured_errors(found, ["a", "b"], False) == [[percent(1.0 - 0.9), percent(0.25)]]
-    assert comparison._measured_errors(found, ["a and b", "a and c"], True) == [
-        [percent(1.0 - 0.8), percent(1.0 - 0.95)], [number(0.07), ""]]
+                                     "correlations": {"differences": {"a and b": 0.07}}},
+                            lights_of_columns=lambda: {"a": "care", "b": "poor"},
+                            lights_of_pairs=lambda: {"a and c": "good", "a and b": "care"})
+    assert lead.measured_errors(found, ["a", "b"], False) == [["care", "poor"], [percent(1.0 - 0.9), percent(0.25)]]
+    assert lead.measured_errors(found, ["a and b", "a and c"], True) == [
+        ["care", "good"], [percent(1.0 - 0.8), percent(1.0 - 0.95)], [number(0.07), ""]]

@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from trigmech.errors import InputError
-from trigmech.thesis.ellipsoid import Ellipsoid
+from trigmech.thesis.candidates import Ellipsoid
 
 DRAWS = 40_000
 dimensions = pytest.mark.parametrize("k", [1, 2, 3, 10])

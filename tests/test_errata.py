@@ -20,7 +20,7 @@ from trigmech.privacy.budget import Budget
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis.calibration import covariance_sensitivity, noise_scales, published_rho
-from trigmech.thesis.ellipsoid import Ellipsoid
+from trigmech.thesis.candidates import Ellipsoid
 from trigmech.thesis.mechanisms import TrigI
 from trigmech.thesis.sizes import Sizes
 

@@ -20,7 +20,7 @@ from trigmech.measurement import persons
 from trigmech.reconstruction import constrained, targets
 from trigmech.report import comparison, figures, pairs
 from trigmech.schema import lookup
-from trigmech.storage import older_moments
+from trigmech.storage import older_releases
 from trigmech.storage.rounds_file import RoundsFile
 
 # Files and locks
@@ -98,7 +98,7 @@ def test_an_older_release_of_two_rows_is_read_and_of_one_is_refused(n):
               "release.scales": np.array([0.0, 0.1]), "release.means": np.array([1.0, 0.2])}
 
     def read():
-        return older_moments.release_of(tm.Ledger(tm.Budget(1.0)), {"kind": "moments", "n": n}, arrays, Domain(1))
+        return older_releases.of_moments(tm.Ledger(tm.Budget(1.0)), {"kind": "moments", "n": n}, arrays, Domain(1))
 
     if n == 2:
         assert read().n == 2

@@ -294,7 +294,7 @@ def test_an_attack_needs_twenty_rows_of_either(monkeypatch):
 
 def test_versions_of_both_runs_stand_beside_each_other(monkeypatch):
     monkeypatch.setattr(statement, "LIBRARIES", ("numpy", "no-such-library"))
-    monkeypatch.setattr(statement, "version", lambda name: "2" if name == "numpy" else absent(name))
+    monkeypatch.setattr(statement, "version", lambda name, absent: "2" if name == "numpy" else absent)
     python = statement.platform.python_version()
     here = [["python", python], ["numpy", "2"], ["no-such-library", "not installed"]]
     assert statement.versions_table({}).rows == here
@@ -302,10 +302,6 @@ def test_versions_of_both_runs_stand_beside_each_other(monkeypatch):
         ["numpy", "1", "2"], ["other", "3", "—"], ["python", "—", python], ["no-such-library", "—", "not installed"]]
     assert statement.versions_table({"numpy": "1"}).head == ("Program", "Made the release", "Wrote this page")
     assert statement.versions_table({}).head == ("Program", "Wrote this page")
-
-
-def absent(name):
-    raise statement.PackageNotFoundError(name)
 
 
 def book(epsilon, delta, claim=None):

@@ -18,6 +18,7 @@ from trigmech.inference.formula import parsed_formula
 from trigmech.measurement import private_bounds
 from trigmech.measurement.sums import Total
 from trigmech.parts.part import Part, added
+from trigmech.privacy import ledger_lock
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.reconstruction.linear_program import RestrictedProgram
 from trigmech.reconstruction.marginals import SmoothMarginals
@@ -234,15 +235,15 @@ def test_too_little_memory_is_told_in_its_own_words():
 def test_versions_of_what_is_not_installed_are_unknown(monkeypatch):
     def version(name):
         if name == "opendp":
-            raise release_file.metadata.PackageNotFoundError(name)
+            raise ledger_lock.metadata.PackageNotFoundError(name)
         return "9.9"
 
-    monkeypatch.setattr(release_file.metadata, "version", version)
-    release_file._versions.cache_clear()
+    monkeypatch.setattr(ledger_lock.metadata, "version", version)
+    ledger_lock.version.cache_clear()
     try:
         found = release_file.versions_now()
     finally:
-        release_file._versions.cache_clear()
+        ledger_lock.version.cache_clear()
     assert {name: found[name] for name in ("trigmech", "numpy", "opendp")} == {
         "trigmech": "9.9", "numpy": "9.9", "opendp": "unknown"}
 

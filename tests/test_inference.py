@@ -12,8 +12,8 @@ from scipy import stats
 import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.inference.bias import at_zero
 from trigmech.inference.drawing import _exchanged, tilted
+from trigmech.inference.estimate import at_zero
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import RELATED, SMOOTH, Posterior
 from trigmech.inference.projection import projections, smooth

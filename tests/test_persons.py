@@ -103,7 +103,7 @@ def test_any_table_of_the_same_rows_gives_the_same_bits(schema, mechanism, tmp_p
 
 def test_an_identifier_is_text_whatever_sign_numbers_have(tmp_path):
     (tmp_path / "visits.csv").write_text("who;x\n1,5;0,5\n1.5;0,25\n1,5;0,75\n", encoding="utf-8")
-    schema = persons.WithPerson(tm.Schema([tm.Column("x", 0, 1)], person="who"), "who")
+    schema = persons.read_by(tm.Schema([tm.Column("x", 0, 1)], person="who"))
     found = pa.concat_tables(TableFile(tmp_path / "visits.csv", delimiter=";", decimal=",").chunks(schema))
     assert found.to_pydict() == {"x": [0.5, 0.25, 0.75], "who": ["1,5", "1.5", "1,5"]}
 

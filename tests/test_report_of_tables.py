@@ -15,13 +15,13 @@ from trigmech.functions.partition import all_codes
 from trigmech.report import page as report
 from trigmech.report import pairs
 from trigmech.report import sections as report_sections
-from trigmech.report.account import account_of
 from trigmech.report.advice import clipping_of, coarseness_of
 from trigmech.report.columns import marginal, values_of
 from trigmech.report.dependences import Dependence
 from trigmech.report.figures import bars, histogram, number, percent, styled
 from trigmech.report.pair_figures import Axis, boxes, cloud, shades
 from trigmech.report.preview import preview
+from trigmech.report.tables import account_of
 
 N = 4_000
 SCHEMA = tm.Schema([tm.Column("age", 0, 99, "integer"), tm.Column("height", 0.0, 2.5),

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from trigmech.errors import InputError
+from trigmech.errors import InputError, TrigmechError
 
 
 def read_toml(path: str | os.PathLike[str], what: str, hint: str = "") -> dict[str, Any]:
@@ -25,6 +25,20 @@ def read_toml(path: str | os.PathLike[str], what: str, hint: str = "") -> dict[s
         raise InputError(f"{name} is not valid TOML: {problem}{hint}") from None
     except RecursionError:
         raise InputError(f"{name} is not valid TOML: it is nested too deeply") from None
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], damaged: str = "", *broken: type[Exception]) -> Iterator[None]:
+    """Name a file in the InputError of whatever is wrong with it; that of ``broken`` exceptions says ``damaged``."""
+    said = f"cannot read {os.fspath(path)!r}"
+    try:
+        yield
+    except TrigmechError as problem:
+        raise InputError(f"{said}: {problem}") from None
+    except OSError as problem:
+        raise InputError(f"{said}: {problem.strerror}") from None
+    except broken:
+        raise InputError(f"{said}: {damaged}") from None
 
 
 @contextmanager

@@ -5,7 +5,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,16 +39,14 @@ def measured(private: TableSource, schema: Schema, planned: Design, rng: np.rand
     noise, public_rng = generators(rng)
     account = Ledger(planned.budget, enforced=not planned.mechanism.published, simulated=noise.simulated,
                      file=opened_ledger(ledger))
-    if rounds is None:
-        with _charges_told(account):
-            return run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
-    if noise.simulated:
+    if rounds is not None and noise.simulated:
         raise InputError("a simulation (rng) can be repeated, so it must not have a rounds file")
-    file = account.file
-    with rounds_file.opened(rounds, **identity(schema, planned, file)) as kept:
-        public_rng = taken_up(account, kept)
-        if kept.resumed:
-            logger.info("continuing an interrupted run")
+    with nullcontext() if rounds is None else rounds_file.opened(
+            rounds, **identity(schema, planned, account.file)) as kept:
+        if kept is not None:
+            public_rng = taken_up(account, kept)
+            if kept.resumed:
+                logger.info("continuing an interrupted run")
         with _charges_told(account):
             return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
 

@@ -11,8 +11,8 @@ from dask.delayed import delayed
 
 from trigmech.engines.processes import answer_of_file
 from trigmech.engines.question import PieceQuestion, PieceSums, answered
-from trigmech.engines.spread import ClusterWorkers, check_columns
-from trigmech.errors import InputError, TrigmechError, WorkerError
+from trigmech.engines.spread import ClusterWorkers, check_columns, row_free
+from trigmech.errors import InputError
 from trigmech.measurement.persons import free_name, hashes, plain, read_by
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
@@ -22,6 +22,11 @@ from trigmech.tables.parquet_files import ParquetFiles, Piece, plain_type, read
 from trigmech.tables.reader import rows_at_once
 
 OBJECT = np.dtype(object)
+_measured = partial(
+    row_free, why="Dask could not measure the table: computing it failed ({}), perhaps because partitions have other "
+                  "columns, another order of columns or other types than Dask was told; the workers' logs say more",
+    KilledWorker="Dask could not measure the table: its workers ended several times, probably because memory is short: "
+                 "use smaller partitions, or give each worker more memory")
 
 
 class DaskWorkers(ClusterWorkers):
@@ -53,16 +58,16 @@ class DaskWorkers(ClusterWorkers):
         """Return the number of rows, which Dask counts."""
         if schema.person is not None:
             return None
-        return self._table.n if isinstance(self._table, ParquetFiles) else int(_row_free(
+        return self._table.n if isinstance(self._table, ParquetFiles) else int(_measured(
             lambda: self._client.compute(self._table.shape[0]).result()))
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each piece; Dask repeats those of workers that end, and returns each once."""
         packed = question.packed()
-        futures = _row_free(lambda: self._begun(packed, question))
+        futures = _measured(lambda: self._begun(packed, question))
         try:
             for future in distributed.as_completed(futures, loop=self._client.loop):
-                yield _row_free(future.result)
+                yield _measured(future.result)
                 future.release()
         finally:
             for future in futures:
@@ -233,17 +238,3 @@ def _check_texts(frame: Any) -> None:
         raise InputError(f"column(s) {', '.join(map(repr, names))} have the type 'object' and hold values that are not "
                          "text. Dask would convert these to text, and 1, 1.0 and '1' would become different values; "
                          "give the columns a type first, such as astype('string') or astype('int64')")
-
-
-def _row_free(work: Any) -> Any:
-    """Return what Dask returns, or raise an error without its words, which could quote a row."""
-    try:
-        return work()
-    except (TrigmechError, MemoryError):
-        raise
-    except Exception as problem:
-        why = ("its workers ended several times, probably because memory is short: use smaller partitions, or give "
-               "each worker more memory" if type(problem).__name__ == "KilledWorker" else
-               f"computing it failed ({type(problem).__name__}), perhaps because partitions have other columns, "
-               "another order of columns or other types than Dask was told; the workers' logs say more")
-        raise WorkerError(f"Dask could not measure the table: {why}") from None

@@ -55,10 +55,11 @@ class FileWorkers:
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice."""
         packed = question.packed()
-        if self._buckets is not None and not self._buckets.paths:
-            yield answered(packed, self._in_memory)
+        buckets = self._buckets
+        if buckets is not None and not buckets.paths:
+            yield answered(packed, lambda _: buckets.tables())
             return
-        pieces = self._files.pieces if self._buckets is None else [Piece(path, None, 0) for path in self._buckets.paths]
+        pieces = self._files.pieces if buckets is None else [Piece(path, None, 0) for path in buckets.paths]
         waiting, deaths = dict(enumerate(pieces)), 0
         while waiting:
             futures = self._begun(packed, waiting)
@@ -92,9 +93,6 @@ class FileWorkers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-
-    def _in_memory(self, question: PieceQuestion) -> Iterable[Any]:
-        return () if self._buckets is None else self._buckets.tables()
 
     def _begun(self, packed: bytes, waiting: dict[int, Piece]) -> dict[Future[PieceSums], int]:
         if self._pool is None:

@@ -3,13 +3,13 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from trigmech.engines.question import PieceQuestion, PieceSums, answered
-from trigmech.engines.spread import ClusterWorkers, check_columns
-from trigmech.errors import InputError, TrigmechError, WorkerError
+from trigmech.engines.spread import ClusterWorkers, check_columns, row_free
+from trigmech.errors import InputError
 from trigmech.measurement.persons import free_name, hashes, read_by
 from trigmech.schema.schema import Schema
 from trigmech.tables.parquet_files import ParquetFiles, plain_type
@@ -63,7 +63,7 @@ class SparkWorkers(ClusterWorkers):
         """Return the number of rows, which files say and Spark counts of a DataFrame."""
         if schema.person is not None:
             return None
-        return int(_row_free(self._tables[0].count)) if self._rows is None else self._rows
+        return int(row_free(self._tables[0].count, MEASURING)) if self._rows is None else self._rows
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
         """Yield the answer of each partition; Spark repeats those of tasks that end, and returns each once."""
@@ -82,7 +82,7 @@ class SparkWorkers(ClusterWorkers):
             # So that a partition is read in parts that each have all rows of their persons.
             frame = frame.repartition(by).sortWithinPartitions(by)
         answers = frame.mapInArrow(partial(answer_of_batches, question.packed(), by), ANSWER)
-        for limbs, n, problem, failed in _row_free(answers.collect):
+        for limbs, n, problem, failed in row_free(answers.collect, MEASURING):
             yield PieceSums(bytes(limbs), n, problem, failed)
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ def _frame_of(session: Any, files: Sequence[TableFile], names: Sequence[str]) ->
         raise InputError(f"Spark ignores files whose names begin with '.' or '_': rename {hidden[0]!r}")
     # What looks like a pattern is a name here.
     paths = [re.sub(r"([\\*?{}\[\]])", r"\\\1", str(file.path.absolute())) for file in files if file.path is not None]
-    frame = _row_free(lambda: _selected(session.read.parquet(*paths), names), READING)
+    frame = row_free(lambda: _selected(session.read.parquet(*paths), names), READING)
     _check_times(frame, [name for name in names if getattr(plain_type(files[0].types[name]), "tz", None) is None])
     return frame
 
@@ -120,9 +120,10 @@ def _check_times(frame: Any, names: Sequence[str]) -> None:
 
     Spark makes instants of them when it takes them from Python, by the session's zone, and an instant is read in UTC.
     """
-    kinds = {field.name: field.dataType.typeName() for field in _row_free(lambda: frame.schema).fields}
+    kinds = {field.name: field.dataType.typeName() for field in row_free(lambda: frame.schema, MEASURING).fields}
     times = [name for name in names if kinds[name] == "timestamp"]
-    zone = str(_row_free(lambda: frame.sparkSession.conf.get("spark.sql.session.timeZone"))) if times else UTC[0]
+    zone = UTC[0] if not times else str(
+        row_free(lambda: frame.sparkSession.conf.get("spark.sql.session.timeZone"), MEASURING))
     if zone not in UTC:
         raise InputError(f"column(s) {', '.join(map(repr, times))} have Spark's type 'timestamp', which is read as "
                          f"UTC, but the session's time zone is {zone!r}: cast them to 'timestamp_ntz' for times in "
@@ -187,20 +188,10 @@ def _session(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("trigmech")
     if scheduler is not None and scheduler.startswith("sc://"):
-        return _row_free(builder.remote(scheduler).getOrCreate, STARTING), True
+        return row_free(builder.remote(scheduler).getOrCreate, STARTING), True
     builder = builder.master(scheduler or f"local[{workers or '*'},{MOST_TRIES}]").config(
         "spark.ui.showConsoleProgress", "false")
     if scheduler is None:
         # Spark starts its workers of Python, and from this process they have no path.
         builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-    return _row_free(builder.getOrCreate, STARTING), True
-
-
-def _row_free(work: Callable[[], Any], why: str = MEASURING) -> Any:
-    """Return what Spark returns, or raise an error without its words, which could quote a row."""
-    try:
-        return work()
-    except (TrigmechError, MemoryError):
-        raise
-    except Exception as problem:
-        raise WorkerError(why.format(type(problem).__name__)) from None
+    return row_free(builder.getOrCreate, STARTING), True

@@ -1,11 +1,12 @@
 """PRIVATE. A table that workers measure, as the steps see it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from trigmech._validate import lacks
 from trigmech.engines.question import Persons, PieceQuestion, PieceSums
-from trigmech.errors import InputError
+from trigmech.errors import InputError, TrigmechError, WorkerError
 from trigmech.measurement.persons import chunk_of
 from trigmech.measurement.rows import PrivateRows, Progress
 from trigmech.measurement.sums import Chunk, Statistic, Total
@@ -48,11 +49,24 @@ class ClusterWorkers:
 
 def check_columns(held: Sequence[str], wanted: Iterable[str]) -> None:
     """Raise an InputError if a DataFrame lacks a column of the schema, or has two of one name."""
-    absent = [name for name in wanted if name not in held]
-    if absent:
-        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if rule := lacks(wanted, held):
+        raise InputError(f"the table {rule}")
     if len(set(held)) < len(held):
         raise InputError("the table's column names must be distinct")
+
+
+def row_free(work: Callable[[], Any], why: str, **causes: str) -> Any:
+    """Return what a library returns, or raise an error without its words, which could quote a row.
+
+    The error says ``why``, or what stands for its name among the causes, with its name in the place of {}.
+    """
+    try:
+        return work()
+    except (TrigmechError, MemoryError):
+        raise
+    except Exception as problem:
+        name = type(problem).__name__
+        raise WorkerError(causes.get(name, why).format(name)) from None
 
 
 class SpreadTable:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._arrays import Array
+from trigmech._files import reading
 from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.bias import at_zero, bias, squared
-from trigmech.inference.estimate import Estimate, within
+from trigmech.inference.estimate import Estimate, at_zero, bias, squared, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 
@@ -134,10 +134,8 @@ class Imputations:
             If the file cannot be read, is damaged, or holds something else.
         """
         content, arrays = archive.read(path, KIND)
-        try:
+        with reading(path):
             return cls._of(content, arrays)
-        except InputError as broken:
-            raise InputError(f"cannot read {str(path)!r}: {broken}") from None
 
     @classmethod
     def _of(cls, content: dict[str, Any], arrays: dict[str, NDArray]) -> "Imputations":

@@ -12,8 +12,7 @@ from scipy.special import ndtri
 from trigmech._arrays import Array
 from trigmech._validate import check_level, numbers
 from trigmech.errors import InputError
-from trigmech.inference.bias import at_zero, bias, squared
-from trigmech.inference.estimate import Estimate
+from trigmech.inference.estimate import Estimate, at_zero, bias, squared
 from trigmech.inference.posterior import Posterior, Variances
 from trigmech.schema.schema import Schema
 

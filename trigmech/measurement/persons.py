@@ -47,32 +47,21 @@ class PersonColumn(NamedTuple):
     categories: tuple[str, ...] = ()
 
 
-class PersonAlone:
-    """Takes the place of a schema that has only the column of persons."""
+class Reading(NamedTuple):
+    """The columns to read from a file, see :class:`trigmech.tables.column_types.ColumnsOfFile`; beside them a person's.
+    """
 
     names: tuple[str, ...] = ()
     columns: tuple[Any, ...] = ()
-    width = 0
-
-    def __init__(self, person: str) -> None:
-        self.person = person
+    width: int = 0
+    person: str | None = None
 
 
-class WithPerson:
-    """A schema's columns and the column of persons, for reading a file.
-
-    See :class:`trigmech.tables.column_types.ColumnsOfFile`.
-    """
-
-    def __init__(self, schema: Schema | PersonAlone, person: str) -> None:
-        self.names = (*schema.names, person)
-        self.columns = (*schema.columns, PersonColumn(person))
-        self.width = schema.width + 1
-
-
-def read_by(schema: Schema | PersonAlone) -> Any:
+def read_by(schema: Schema | Reading) -> Any:
     """Return the columns to read from a file: those of the schema, and the column of persons if there is one."""
-    return schema if schema.person is None else WithPerson(schema, schema.person)
+    person = schema.person
+    return schema if person is None else Reading((*schema.names, person), (*schema.columns, PersonColumn(person)),
+                                                 schema.width + 1)
 
 
 def chunk_of(table: Any, schema: Schema, raw: bool = False) -> Chunk:
@@ -154,7 +143,7 @@ def is_nobody(value: Any) -> bool:
 class Buckets:
     """The rows of a file, grouped by person, of whom there are ``n``; the schema names the column of persons."""
 
-    def __init__(self, file: TableFile | ParquetFiles, schema: Schema | PersonAlone) -> None:
+    def __init__(self, file: TableFile | ParquetFiles, schema: Schema | Reading) -> None:
         self._person = str(schema.person)
         columns = read_by(schema)
         if isinstance(file, ParquetFiles):

@@ -11,7 +11,7 @@ from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.measurement.kept import Kept
-from trigmech.measurement.persons import Buckets, PersonAlone, chunk_of, read_by
+from trigmech.measurement.persons import Buckets, Reading, chunk_of, read_by
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema, counted
@@ -98,7 +98,7 @@ def persons_of(file: TableFile | ParquetFiles, schema: Schema) -> int:
         return file.n
     # Without a header, the place among all columns identifies a column.
     named = not isinstance(file, TableFile) or file.options.get("header", True)
-    buckets = Buckets(file, PersonAlone(schema.person) if named else schema)
+    buckets = Buckets(file, Reading(person=schema.person) if named else schema)
     buckets.close()
     return buckets.n
 

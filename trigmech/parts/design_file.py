@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trigmech._files import write_whole
+from trigmech._files import reading, write_whole
 from trigmech._validate import fields
 from trigmech.errors import InputError
 from trigmech.mechanisms.base import Design, History
@@ -45,16 +45,10 @@ def load(path: str | Path) -> Design:
     Raises an InputError if it is no such file, of another version, or what it says does not fit together.
     """
     path = Path(path)
-    try:
+    with reading(path, "it is not a design file, or is damaged", ValueError, RecursionError):
         with path.open("rb") as file:
             text = file.read(LARGEST_FILE)
         return _design(json.loads(text.decode("utf-8")))
-    except InputError as problem:
-        raise InputError(f"cannot read {str(path)!r}: {problem}") from None
-    except OSError as problem:
-        raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"cannot read {str(path)!r}: it is not a design file, or is damaged") from None
 
 
 def _design(content: Any) -> Design:

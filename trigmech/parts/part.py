@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from trigmech._files import replacing
+from trigmech._files import reading, replacing
 from trigmech._validate import fields
 from trigmech.errors import InputError, shown
 from trigmech.measurement.sums import Statistic, Total
@@ -99,12 +99,10 @@ class Part:
             If it is not such a file, or is damaged.
         """
         content, arrays = archive.read(path, cls.KIND)
-        try:
+        with reading(path):
             values = fields(content, "the manifest", {"privacy": str, "question": str, "n": (int, 1),
                                                       "identities": list, **cls.MORE})
             total, identities = _total_and_identities(values, arrays)
-        except InputError as broken:
-            raise InputError(f"cannot read {str(path)!r}: {broken}") from None
         return cls(total, values["question"], identities, **{name: values[name] for name in cls.MORE})
 
 

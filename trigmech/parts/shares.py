@@ -67,7 +67,6 @@ aggregation. Canonne, Kamath and Steinke 2020, The discrete Gaussian for differe
 
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -77,22 +76,19 @@ import numpy as np
 from trigmech._arrays import Array
 from trigmech._validate import check_integers
 from trigmech.errors import BudgetError, InputError
-from trigmech.measurement.release import Session
 from trigmech.measurement.rows import Progress
 from trigmech.measurement.sums import LIMB, Statistic, Total
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.noisy_moments import NoisyMoments
-from trigmech.parts.answers import Answer, AskedTable, Recorder, Unanswered, nothing
+from trigmech.parts.answers import Answer, AskedTable, Recorder, nothing
 from trigmech.parts.part import MOST_PARTS, Part, added, check_question
-from trigmech.parts.steps import check_design, measure_part, next_of
+from trigmech.parts.steps import check_design, measure_part, next_of, repeated
 from trigmech.planning.design import UPWARD
 from trigmech.privacy.budget import Charge
-from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import integer_gaussian, integer_gaussian_rho, lattice_step
-from trigmech.run import run
 from trigmech.storage.rounds_file import fingerprint
 
 MOST_ENTRIES = 2**24
@@ -254,11 +250,8 @@ def load_part(path: str | Path) -> Part:
 
 def drawn(design: Design, answer: Answer) -> list[tuple[Charge, Array]]:
     """Return the charge and the exact values of each draw for the question that is next; **private**."""
-    recorder, noise = Recorder(design.history), _Captured()
-    account = Ledger(design.budget, simulated=True)
-    rng = np.random.default_rng(None if design.history is None else design.history.seed)
-    with suppress(Unanswered):
-        run(AskedTable(design, answer), design.schema_given, design, rng, account, Session(account, noise, recorder))
+    noise = _Captured()
+    recorder, _ = repeated(design, answer, noise)
     charges = [charge for charge, _ in recorder.draws[_known(design):]]
     return list(zip(charges, noise.values, strict=True))
 

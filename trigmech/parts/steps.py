@@ -14,14 +14,13 @@ from trigmech.measurement.release import Session
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design, History
 from trigmech.noisy_moments import NoisyMoments
-from trigmech.parts.answers import AskedTable, Recorder, Unanswered, question_of
+from trigmech.parts.answers import Answer, AskedTable, Recorder, Unanswered, question_of
 from trigmech.parts.part import Part, added, answer_of
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_lock import attempted
 from trigmech.privacy.noise import Noise, SimulatedNoise
 from trigmech.run import generators, identity, opened_ledger, run, taken_up
-from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file
 
 logger = logging.getLogger(__name__)
@@ -60,7 +59,9 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
     repeat the earlier planning.
     """
     check_design(design)
-    question = _question(design)
+    _, question = repeated(design)
+    if question is None:
+        raise InputError("all rounds of the design are complete")
     with opened(table, design.schema_given, progress, engine, workers, scheduler, least=1) as private:
         rows = private.raw(question.schema) if question.raw else private.rows(question.schema,
                                                                               found=question.schema != design.schema)
@@ -169,16 +170,16 @@ def check_design(design: Design) -> None:
                          "give the categories in the schema")
 
 
-def _question(design: Design) -> Unanswered:
-    """Return the design's next question: the run is repeated with the released numbers and without a table."""
-    schema: Schema = design.schema_given
-    history = design.history
+def repeated(design: Design, answer: Answer | None = None, noise: Noise | None = None
+             ) -> tuple[Recorder, Unanswered | None]:
+    """Repeat a run with the released numbers and without a table: return what is released, and the next question."""
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=True)
-    rng = np.random.default_rng(None if history is None else history.seed)
-    # The next question is found without drawing its noise.
-    session = Session(account, SimulatedNoise(rng), Recorder(history))
+    rng = np.random.default_rng(None if design.history is None else design.history.seed)
+    recorder = Recorder(design.history)
+    # Without an answer the next question is found without drawing its noise.
+    session = Session(account, noise or SimulatedNoise(rng), recorder)
     try:
-        run(AskedTable(design), schema, design, rng, account, session)
+        run(AskedTable(design, answer), design.schema_given, design, rng, account, session)
     except Unanswered as question:
-        return question
-    raise InputError("all rounds of the design are complete")
+        return recorder, question
+    return recorder, None

@@ -66,7 +66,9 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     growth = float(d) if budget.delta > 0 else 1.5 * d
     best = math.ceil(max(1.0, n * Regime.of(budget).strength) ** (1.0 / max(growth, smoothness)))
     m = max(1, min(best, math.floor((max_functions + 1) ** (1.0 / d) + 1e-9) - 1))
-    index = _all_moments(d, m)
+    index = FunctionIndex.of(ChebyshevBasis.tensor(d, m + 1).index[1:])
+    # In the reconstruction's order: columns first, degree by degree.
+    index = FunctionIndex.of(index.degrees[np.lexsort((index.degrees.argmax(axis=1), index.highest, index.width > 1))])
     norms = np.linalg.norm(index.degrees, axis=1)
     if smoothness * math.log(norms.max()) > MOST_LOG:
         raise InputError(f"smoothness = {smoothness:g} is too large for moments up to degree {m}: their weights would "
@@ -78,12 +80,6 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     predicted, baseline = (2.0 * float(np.linalg.norm(each)) for each in (
         forgiven * measured.deviation / weights, forgiven))
     return MomentDesign(features, index, (measured,), {label: predicted}, {label: baseline})
-
-
-def _all_moments(d: int, m: int) -> FunctionIndex:
-    """Return the moments of {0..m}^d except 0 in the reconstruction's order: columns first, degree by degree."""
-    found = FunctionIndex.of(ChebyshevBasis.tensor(d, m + 1).index[1:])
-    return FunctionIndex.of(found.degrees[np.lexsort((found.degrees.argmax(axis=1), found.highest, found.width > 1))])
 
 
 def _round(features: Features, n: int, budget: Budget, weights: Array) -> Round:

@@ -119,9 +119,6 @@ class Ledger:
             self.file.charge(self.run or new_run(), charges, self.simulated, self.written)
             self.written = [*self.written, *charges]
         self.charges.extend(charges)
-        self._log(charges)
-
-    def _log(self, charges: Sequence[Charge]) -> None:
         for charge in charges:
             logger.info("charged%s: %s, %s noise of scale %.4g, sensitivity %.4g in %s, %d times",
                         " (simulated)" if self.simulated else "", charge.purpose, charge.law, charge.scale,

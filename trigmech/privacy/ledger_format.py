@@ -24,8 +24,19 @@ LARGEST_FILE = 64 * 2**20
 MOST_MARKS = {b"{": 400_000, b"[": 400_000, b",": 4_000_000}
 
 
+class _Chained:
+    """What has its place in the chain of hashes."""
+
+    def to_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def digest(self, before: str) -> str:
+        """Return the hash that this entry must have after one of the given hash."""
+        return _digest(before, self.to_dict())
+
+
 @dataclass(frozen=True)
-class Entry:
+class Entry(_Chained):
     """One charge in a ledger.
 
     Parameters
@@ -75,10 +86,6 @@ class Entry:
         values["charge"] = Charge.from_dict(values["charge"], f"{where}: charge")
         values["epsilon"] = _number_or_none(f"{where}: epsilon", values["epsilon"])
         return cls(**values)
-
-    def digest(self, before: str) -> str:
-        """Return the hash that this entry must have after one of the given hash."""
-        return _digest(before, self.to_dict())
 
     def __str__(self) -> str:
         return (f"{self.sequence:>4} {self.time:<20} {self.run:<16} "
@@ -141,7 +148,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Raised:
+class Raised(_Chained):
     """A decision to raise the data set's budget, in a ledger.
 
     Parameters
@@ -180,16 +187,12 @@ class Raised:
             raise InputError(f"{where}: raised: the field 'new' must be above the field 'old'")
         return cls(**values, old=old, new=new)
 
-    def digest(self, before: str) -> str:
-        """Return the hash that this entry must have after one of the given hash."""
-        return _digest(before, self.to_dict())
-
     def __str__(self) -> str:
         return f"{self.sequence:>4} {self.time:<20} the budget was raised from {self.old} to {self.new}"
 
 
 @dataclass(frozen=True)
-class SavedElsewhere:
+class SavedElsewhere(_Chained):
     """Where a release was saved that could not be saved where it was asked for; it costs nothing.
 
     sequence, time, version, hash: As of a :class:`Raised`.
@@ -215,10 +218,6 @@ class SavedElsewhere:
         values = fields(data, where, {"sequence": int, "time": str, "version": str, "kept": object, "hash": str})
         _check_time(values["time"], where)
         return cls(**fields(values.pop("kept"), f"{where}: kept", {"run": str, "path": str}), **values)
-
-    def digest(self, before: str) -> str:
-        """Return the hash that this entry must have after one of the given hash."""
-        return _digest(before, self.to_dict())
 
     def __str__(self) -> str:
         return f"{self.sequence:>4} {self.time:<20} {self.run:<16} its release was saved as {self.path!r}"

@@ -104,9 +104,10 @@ def now() -> str:
 
 
 @cache
-def version() -> str:
+def version(name: str = "trigmech", absent: str = "unknown") -> str:
+    """Return a package's version. One that was put on the path without being installed has none."""
     # A search of the path, and it does not change while a process runs.
     try:
-        return metadata.version("trigmech")
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "unknown"
+        return absent

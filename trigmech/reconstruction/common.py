@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,8 @@ def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]])
     """
     wholes = columns_of(domain)
     own = [[each for each in measurements if j in each.query.columns] for j in range(len(wholes))]
-    looks = [_best_look(found) for found in own]
+    looks = [min(of_kind(found, Look), key=lambda each: each.deviation, default=None)  # type: ignore[type-abstract]
+             for found in own]
     released = iter(released_columns([look for look in looks if look is not None]))
     return tuple(_common(j, whole, found, None if look is None else next(released))
                  for j, (whole, found, look) in enumerate(zip(wholes, own, looks, strict=True)))
@@ -64,10 +64,6 @@ def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
             if column.partition.edges[first + 1] == query.edges[-1]:
                 column = looked_closer(column, replace(each, query=replace(query, interval=first)))
     return column
-
-
-def _best_look(measurements: Sequence[Measurement[Any]]) -> Measurement[Look] | None:
-    return min(of_kind(measurements, Look), key=lambda each: each.deviation, default=None)  # type: ignore[type-abstract]
 
 
 def _margin(j: int, table: Measurement[Marginal]) -> ReleasedColumn:

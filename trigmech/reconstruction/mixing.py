@@ -211,8 +211,7 @@ class _Asked:
         The deviation is that of the noise, or of tables of as many rows, evenly in all cells, where that is less.
         """
         for j, cells in zip(columns, maps, strict=True):
-            if (j, id(cells)) not in self._maps:
-                self._maps[j, id(cells)] = self.objective.map(j, cells)
+            if (j, id(cells)) not in self._codes:
                 self._codes[j, id(cells)] = cells[self._rows[:, j]]
         shape = tuple(int(cells.max()) + 1 for cells in maps)
         deviation = min(deviation, self._noise(math.prod(shape)))
@@ -221,7 +220,8 @@ class _Asked:
             place = place * side + self._codes[j, id(cells)]
         table = np.bincount(place, self._weights, math.prod(shape)).astype(np.float64).reshape(shape)
         self.deviations.append(max(deviation, LEAST / len(self._rows)))
-        self.objective.table([self._maps[j, id(cells)] for j, cells in zip(columns, maps, strict=True)], table, 1.0)
+        self.objective.table([self.objective.map(j, cells, self._maps)
+                              for j, cells in zip(columns, maps, strict=True)], table, 1.0)
         self.possible.append((table.ravel() > 0.0) | (len(columns) > 2))
         # How likely entries of two rows are possible together.
         self.free.append(1.0)

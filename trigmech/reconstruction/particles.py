@@ -97,7 +97,8 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
     numbers("weights", weights, len(points))
     if not 0.0 <= jitter < np.inf:
         raise InputError(f"jitter must be at least 0 and finite, not {shown(jitter)}")
-    return _shaken(points[systematic(weights, count, rng)], jitter, rng)
+    chosen = points[systematic(weights, count, rng)]
+    return np.cos(np.abs(np.arccos(np.clip(chosen, -1.0, 1.0)) + jitter * rng.standard_normal(chosen.shape)))
 
 
 class Angles:
@@ -214,10 +215,6 @@ def _noisy(target: Array, scales: Array, K: int) -> tuple[Array, Array]:
     if not (np.isfinite(target).all() and (scales > 0.0).all()):
         raise InputError("targets must be finite, and their scales positive")
     return target, scales
-
-
-def _shaken(points: Array, jitter: float, rng: np.random.Generator) -> Array:
-    return np.cos(np.abs(np.arccos(np.clip(points, -1.0, 1.0)) + jitter * rng.standard_normal(points.shape)))
 
 
 def _softmax(exponents: Array) -> tuple[Array, float]:

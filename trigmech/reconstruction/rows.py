@@ -92,10 +92,13 @@ class RowObjective:
         self._frequencies[self._first[column] : self._first[column + 1]] = target
         self._frequency_weights[column] = weight
 
-    def map(self, column: int, cells: Integers) -> int:
-        """Add a map (size,) from a column's positions to cells 0, 1, ..., and return its number."""
-        self._maps.append((column, np.asarray(cells, dtype=np.int64)))
-        return len(self._maps) - 1
+    def map(self, column: int, cells: Integers, known: dict[tuple[int, int], int] | None = None) -> int:
+        """Add a map (size,) from a column's positions to cells 0, 1, ... if it is not ``known``; return its number."""
+        known, key = {} if known is None else known, (column, id(cells))
+        if key not in known:
+            self._maps.append((column, np.asarray(cells, dtype=np.int64)))
+            known[key] = len(self._maps) - 1
+        return known[key]
 
     def table(self, maps: Sequence[int], target: Array, weight: float | Array, *, sparse: bool = False) -> None:
         """Add a contingency table of two or three columns as target, with one map and one axis for each column.

@@ -137,10 +137,7 @@ def _ask_triples(objective: RowObjective, triples: Sequence[Measurement[Marginal
         # Deviations beyond 1 are only noise, and their squares could overflow.
         kept = shrunk_beside(np.clip(measured.means, -1.0, 2.0) - held, noise)
         if kept.any():
-            for j, cells in zip(query.columns, query.maps, strict=True):
-                if (j, id(cells)) not in maps:
-                    maps[j, id(cells)] = objective.map(j, cells)
-            objective.table([maps[j, id(cells)] for j, cells in zip(query.columns, query.maps, strict=True)],
+            objective.table([objective.map(j, cells, maps) for j, cells in zip(query.columns, query.maps, strict=True)],
                             held + kept, 1.0 / max(noise, LEAST / len(rows)) ** 2)
             asked = True
     return asked
@@ -343,15 +340,10 @@ class Targets:
         by_products = measured is not None and products and not measured.query.tells_tables
         asked = RowObjective([len(column.mass) for column in columns],
                              measured.query.features if measured is not None and by_products else features)
-        maps: dict[tuple[int, int], int] = {}
-        for pair in self.pairs:
-            for j, cells in zip(pair.columns, pair.maps, strict=True):
-                if (j, id(cells)) not in maps:
-                    maps[j, id(cells)] = asked.map(j, cells)
-        tails = {ridge.columns for ridge in self.ridges}
+        maps, tails = dict[tuple[int, int], int](), {ridge.columns for ridge in self.ridges}
         for pair in self.pairs:
             own = least / FIRMER_TAILS if pair.columns in tails else least
-            asked.table([maps[j, id(cells)] for j, cells in zip(pair.columns, pair.maps, strict=True)], pair.table,
+            asked.table([asked.map(*each, maps) for each in zip(pair.columns, pair.maps, strict=True)], pair.table,
                         1.0 / pair.at_least(own, LEAST_EMPTY / count if firm else own) ** 2, sparse=pair.sparse)
         noise = np.maximum([np.max(pair.deviation) for pair in self.pairs], least)
         # A column gets as much weight as all its tables together, so that their fit does not spoil the column.

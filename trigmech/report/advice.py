@@ -13,7 +13,7 @@ from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
 from trigmech.queries.base import Measurement, of_kind
 from trigmech.queries.one_way import Look
-from trigmech.report.account import account_of
+from trigmech.report.tables import account_of
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column
 from trigmech.schema.satisfiability import without_missing

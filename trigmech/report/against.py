@@ -81,15 +81,7 @@ def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done,
     (:func:`trigmech.evaluation.judgement.compared_rows`); a fixed seed draws both. ``say`` is called as by
     :func:`errors_of`.
     """
-    schema, n = made.schema, table.num_rows
-    rng = np.random.default_rng(SEED)
-    chosen = _drawn(table, n, schema.d, rng)
-    parts = []
-    for at in range(0, chosen.num_rows, ROWS_AT_A_TIME):
-        say("reading the rows", at, chosen.num_rows)
-        parts.append(schema.decode(_in_cube(schema, chosen.slice(at, ROWS_AT_A_TIME))))
-    true = {name: np.ma.concatenate([part[name] for part in parts]) for name in schema.names}
-    return judged(schema, true, made.columns(chosen.num_rows, rng), n, say)
+    return DrawnRows.of(made.schema, table, say).judged(made, say)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +96,16 @@ class DrawnRows:
         return f"DrawnRows(n={self.n}, rows hidden)"
 
     @classmethod
-    def of(cls, schema: Schema, table: Any) -> "DrawnRows":
+    def of(cls, schema: Schema, table: Any, say: Progress = lambda step, done, total: None) -> "DrawnRows":
         """Return the rows of a table, as :func:`rows_of` takes it, that :func:`judgement_of` compares, too."""
         rng = np.random.default_rng(SEED)
         if library_of(table) == "pyarrow":
             # Drawn before they are read: rows of the cube take much more memory.
-            n = table.num_rows
-            return cls(_in_cube(schema, _drawn(table, n, schema.d, rng)), n, rng)
+            chosen, parts = _drawn(table, table.num_rows, schema.d, rng), list[Array]()
+            for at in range(0, chosen.num_rows, ROWS_AT_A_TIME):
+                say("reading the rows", at, chosen.num_rows)
+                parts.append(_in_cube(schema, chosen.slice(at, ROWS_AT_A_TIME)))
+            return cls(np.concatenate(parts), table.num_rows, rng)
         rows = rows_of(schema, table)
         return cls(_drawn(rows, len(rows), schema.d, rng), len(rows), rng)
 

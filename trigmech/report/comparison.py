@@ -11,7 +11,7 @@ from trigmech.evaluation.judgement import Judgement
 from trigmech.evaluation.verdict import LIGHTS, LIMITS, Light, LightLimits, worst
 from trigmech.report.against import DrawnRows
 from trigmech.report.figures import number, percent
-from trigmech.report.lead import forecast_of
+from trigmech.report.lead import forecast_of, measured_errors
 from trigmech.report.statement import Side, Table, table_of_lights, upward
 from trigmech.report.tabled import Section, Tabled
 from trigmech.results import Synthesis
@@ -90,25 +90,19 @@ def _guarantees(releases: Mapping[str, Synthesis]) -> Table:
 def _lights(caption: str, of: str, names: Sequence[str], sides: Sides, pairs: bool) -> Table:
     shown = list[Side]()
     for name, expected, judged in sides:
-        for words, found, errors in (("expected", expected, _expected_errors), ("measured", judged, _measured_errors)):
-            if found is not None:
-                own = found.lights_of_pairs() if pairs else found.lights_of_columns()
-                shown.append(((f"{name}, {words}", "shares of rows off by", *["correlation off by"] * pairs),
-                              [[own[each] for each in names], *errors(found, names, pairs)]))
+        for words, errors in (("expected", None if expected is None else _expected_errors(expected, names, pairs)),
+                              ("measured", None if judged is None else measured_errors(judged, names, pairs))):
+            if errors is not None:
+                shown.append(((f"{name}, {words}", "shares of rows off by", *["correlation off by"] * pairs), errors))
     return table_of_lights(caption, of, names, shown)
 
 
-def _expected_errors(found: Any, names: Sequence[str], pairs: bool) -> list[list[str]]:
+def _expected_errors(found: Forecast, names: Sequence[str], pairs: bool) -> list[list[str]]:
+    lights = found.lights_of_pairs() if pairs else found.lights_of_columns()
     errors = {each.name: percent(each.error) for each in (found.pairs if pairs else found.columns)}
     correlations = {each.name: number(each.error) for each in found.correlations}
-    return [[errors[name] for name in names], *([[correlations.get(name, "") for name in names]] if pairs else [])]
-
-
-def _measured_errors(found: Any, names: Sequence[str], pairs: bool) -> list[list[str]]:
-    scores = found.details["pairs" if pairs else "columns"]
-    wrong = found.details.get("correlations", {}).get("differences", {})
-    return [[percent(1.0 - scores[name]) for name in names],
-            *([[number(wrong[name]) if name in wrong else "" for name in names]] if pairs else [])]
+    return [[own[name] for name in names] for own in (lights, errors)] + [
+        [correlations.get(name, "") for name in names]] * pairs
 
 
 def _measures(sides: Sides) -> Table:

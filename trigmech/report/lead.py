@@ -60,14 +60,21 @@ def _bars(errors: Sequence[ExpectedError | None]) -> list[list[str]]:
              for each in errors] for end in ("error", "high")]
 
 
+def measured_errors(judged: Judgement, names: Sequence[str], pairs: bool) -> list[list[str]]:
+    """Return the lights of columns or of pairs, and how far shares of rows were off; of pairs also correlations."""
+    lights = judged.lights_of_pairs() if pairs else judged.lights_of_columns()
+    scores = judged.details["pairs" if pairs else "columns"]
+    wrong = judged.details.get("correlations", {}).get("differences", {})
+    return [[lights[name] for name in names], [percent(1.0 - scores[name]) for name in names],
+            *([[number(wrong[name]) if name in wrong else "" for name in names]] if pairs else [])]
+
+
 def _columns(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> Table:
     names, sides = synthesis.schema.names, list[Side]()
     if expected is not None:
         sides.append((EXPECTED, [[each.light for each in expected.columns], *_bars(expected.columns)]))
     if judged is not None:
-        own = judged.lights_of_columns()
-        sides.append((MEASURED, [[own[name] for name in names],
-                                 [percent(1.0 - judged.details["columns"][name]) for name in names]]))
+        sides.append((MEASURED, measured_errors(judged, names, False)))
     return table_of_lights("A light for each column", "Column", names, sides,
                            [f"column-{j + 1}" for j in range(len(names))])
 
@@ -90,11 +97,7 @@ def _pairs(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | 
                        *_bars([correlations.get(about) for about in chosen]),
                        [number(strengths[about], 2) for about in chosen]]))
     if judged is not None:
-        differences = judged.details.get("correlations", {}).get("differences", {})
-        sides.append(((*MEASURED, "Correlation was off by"),
-                      [[lights[-1][name] for name in names],
-                       [percent(1.0 - judged.details["pairs"][name]) for name in names],
-                       [number(differences[name]) if name in differences else "" for name in names]]))
+        sides.append(((*MEASURED, "Correlation was off by"), measured_errors(judged, names, True)))
     return table_of_lights("A light for each pair of columns", "Pair of columns", names, sides), len(every) - len(names)
 
 

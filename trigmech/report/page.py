@@ -15,13 +15,13 @@ from trigmech.evaluation.membership import FEWEST, attacked
 from trigmech.evaluation.verdict import LIMITS, LightLimits
 from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
-from trigmech.report.account import account_of
 from trigmech.report.against import DrawnRows, rows_of
 from trigmech.report.figures import plain, styled
 from trigmech.report.lead import forecast_of, lead
 from trigmech.report.pairs import pairs
 from trigmech.report.sections import PageRows, Pictures, columns, errors, page_path, points, together
 from trigmech.report.statement import guarantee, ledger_table, versions_table
+from trigmech.report.tables import account_of
 from trigmech.results import Synthesis
 
 TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against its table"

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Integers
 from trigmech.distribution import systematic
 from trigmech.functions.ranks import ranks
-from trigmech.report.account import Account
 from trigmech.report.columns import MOST_INTEGER_BINS, ColumnShares, is_numeric, ticks, unit_text
 from trigmech.report.dependences import Dependence
 from trigmech.report.figures import number, percent, slugs
 from trigmech.report.pair_figures import Axis, boxes, cloud, shades
 from trigmech.report.sections import PageRows, Pictures
 from trigmech.report.statement import Table
+from trigmech.report.tables import Account
 from trigmech.schema.encoding import untransformed
 
 LISTED, DRAWN = 20, 9

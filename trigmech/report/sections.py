@@ -13,7 +13,6 @@ from trigmech._files import check_writable, write_whole
 from trigmech.distribution import Distribution
 from trigmech.evaluation.distances import Evaluation, distribution_difference, evaluate, total_variation
 from trigmech.evaluation.error_bars import PredictedError
-from trigmech.report.account import Account
 from trigmech.report.against import Queries, distances, families, worst_queries
 from trigmech.report.columns import (
     MOST_COLUMNS,
@@ -42,6 +41,7 @@ from trigmech.report.figures import (
     slugs,
 )
 from trigmech.report.statement import Table
+from trigmech.report.tables import Account
 from trigmech.results import Synthesis
 from trigmech.schema.schema import Schema
 from trigmech.tables.different import different_rows

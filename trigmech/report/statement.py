@@ -4,12 +4,12 @@ import math
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
 from typing import Any
 
 from trigmech.privacy.budget import shown_up
 from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.ledger_lock import version
 from trigmech.report.figures import number
 
 Row = tuple[Any, ...]
@@ -108,12 +108,7 @@ def ledger_table(ledger: Ledger) -> Table:
 
 def versions_table(made: dict[str, str]) -> Table:
     """Return the programs that made the release, as far as they are known, and that write the page."""
-    here = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            here[name] = version(name)
-        except PackageNotFoundError:
-            here[name] = "not installed"
+    here = {"python": platform.python_version(), **{name: version(name, "not installed") for name in LIBRARIES}}
     if not made:
         return Table("Versions", ("Program", "Wrote this page"), list(here.items()), ())
     rows = [(name, str(made.get(name, "—")), here.get(name, "—")) for name in dict.fromkeys([*made, *here])]

@@ -17,6 +17,7 @@ from trigmech.reconstruction.tables import cells_of_columns
 from trigmech.report.columns import ColumnShares, Noisy, is_numeric
 from trigmech.report.dependences import Dependence, dependences_of
 from trigmech.report.figures import number, percent
+from trigmech.report.moments import MomentAccount
 from trigmech.report.statement import Row, Table
 from trigmech.results import Synthesis
 from trigmech.schema.encoding import transformed_bounds
@@ -176,6 +177,15 @@ class TableAccount:
                 ("Tables and products", "noise shrunk away first"),
                 ("Dependence between columns", f"above the noise for {'some' if fit.dependent else 'no'} pair"),
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
+
+
+Account = MomentAccount | TableAccount
+
+
+def account_of(synthesis: Synthesis) -> Account:
+    """Return the answers to a report's questions about a release, whatever its kind."""
+    release = synthesis.release
+    return TableAccount(synthesis, release) if release.columns else MomentAccount(synthesis, release)
 
 
 def _noisy(look: Measurement[Look], own: ColumnShares) -> Noisy | None:

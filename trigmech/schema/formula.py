@@ -56,11 +56,14 @@ class Range:
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed formula: the columns that it reads, what it can be, and a function of arrays by name."""
+    """A parsed formula or a part of it: what it can be, and a function of arrays by name.
 
-    reads: frozenset[str]
+    Values are not missing where they are not masked. A whole formula has the columns that it ``reads``.
+    """
+
     range: Range
-    values: Callable[[Mapping[str, Values]], np.ma.MaskedArray]
+    values: Callable[[Mapping[str, Values]], Any]
+    reads: frozenset[str] = frozenset()
 
 
 def range_of(column: Column) -> Range:
@@ -129,13 +132,6 @@ def tables_read(name: str, text: Any) -> tuple[str, ...]:
         and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)))
 
 
-class _Term:
-    """A part of a formula: its range and its values, which are not missing where ``values`` are not masked."""
-
-    def __init__(self, held: Range, values: Callable[[Mapping[str, Values]], Any]) -> None:
-        self.range, self.values = held, values
-
-
 class _FormulaParser:
     """Checks one formula against its columns, from the inside to the outside."""
 
@@ -177,7 +173,7 @@ class _FormulaParser:
             with np.errstate(all="ignore"):
                 return np.ma.asarray(part.values(given))
 
-        return Expression(frozenset(self.reads), replace(part.range, lacks=self.lacks), values)
+        return Expression(replace(part.range, lacks=self.lacks), values, frozenset(self.reads))
 
     def column(self, node: ast.AST) -> str | None:
         """Return the column that a node names; None if it cannot be one."""
@@ -185,7 +181,7 @@ class _FormulaParser:
             return self.quoted.get(node.id, node.id)
         return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
-    def part(self, node: ast.AST, depth: int) -> _Term:
+    def part(self, node: ast.AST, depth: int) -> Expression:
         if depth > DEEPEST:
             self.fail(f"it is nested more than {DEEPEST} times")
         if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
@@ -202,7 +198,7 @@ class _FormulaParser:
         self.fail("it may have only columns, numbers, the signs + - * / // % ** ( ) and the functions "
                   f"{', '.join(FUNCTIONS)}")
 
-    def constant(self, value: Any) -> _Term:
+    def constant(self, value: Any) -> Expression:
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.fail(f"{shown(value)} is no number; texts are only in lookup(...)")
         try:
@@ -211,9 +207,9 @@ class _FormulaParser:
             number = math.inf
         if not math.isfinite(number):
             self.fail("a number in it is too large")
-        return _Term(Range("numbers", number, number, number.is_integer()), lambda given: number)
+        return Expression(Range("numbers", number, number, number.is_integer()), lambda given: number)
 
-    def named(self, name: str) -> _Term:
+    def named(self, name: str) -> Expression:
         if name not in self.ranges:
             if name in FUNCTIONS:
                 self.fail(f"{name} is a function, and needs parentheses")
@@ -223,20 +219,20 @@ class _FormulaParser:
         held = self.ranges[name]
         self.lacks |= held.lacks
         if held.sort == "numbers":
-            return _Term(held, lambda given: np.ma.asarray(given[name]).astype(np.float64))
-        return _Term(held, lambda given: np.ma.asarray(given[name]))
+            return Expression(held, lambda given: np.ma.asarray(given[name]).astype(np.float64))
+        return Expression(held, lambda given: np.ma.asarray(given[name]))
 
-    def numbers(self, part: _Term, what: str) -> _Term:
+    def numbers(self, part: Expression, what: str) -> Expression:
         if part.range.sort != "numbers":
             self.fail(f"{what} needs numbers, and is given {part.range.sort}")
         return part
 
-    def operation(self, node: ast.BinOp, left: _Term, right: _Term) -> _Term:
+    def operation(self, node: ast.BinOp, left: Expression, right: Expression) -> Expression:
         sign, function = OPERATORS[type(node.op)]
         if sign == "-" and left.range.sort == right.range.sort == "times":
-            return _Term(Range("numbers", -4e6, 4e6, left.range.whole and right.range.whole),
-                         lambda given: _masked(lambda t, u: (t - u) / DAY, [_seconds(left.values(given)),
-                                                                            _seconds(right.values(given))]))
+            return Expression(Range("numbers", -4e6, 4e6, left.range.whole and right.range.whole),
+                              lambda given: _masked(lambda t, u: (t - u) / DAY, [_seconds(left.values(given)),
+                                                                                 _seconds(right.values(given))]))
         one, two = self.numbers(left, sign).range, self.numbers(right, sign).range
         if sign in ("/", "//", "%") and one.low <= one.high and two.low <= 0.0 <= two.high:
             self.fail(f"it could divide by 0: the divisor after {sign} lies between {two.low:g} and {two.high:g}; "
@@ -249,14 +245,14 @@ class _FormulaParser:
 
         if sign == "%":
             low, high = (0.0, two.high) if two.low > 0.0 else (two.low, 0.0)
-            return _Term(Range("numbers", low, high, whole), values)
+            return Expression(Range("numbers", low, high, whole), values)
         if sign == "**":
             if two.low != two.high or not two.whole or not 0.0 <= two.low <= MOST_EXPONENT:
                 self.fail(f"an exponent must be a whole number from 0 to {MOST_EXPONENT}")
             ends += [(0.0, two.low)] if one.low < 0.0 < one.high else []
-        return _Term(self.spanned(function, ends, whole), values)
+        return Expression(self.spanned(function, ends, whole), values)
 
-    def call(self, node: ast.Call, depth: int) -> _Term:
+    def call(self, node: ast.Call, depth: int) -> Expression:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name not in FUNCTIONS or node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(f"the functions are {', '.join(FUNCTIONS)}, with their arguments in parentheses")
@@ -271,7 +267,8 @@ class _FormulaParser:
             low, high, function = PARTS[name]
             if parts[0].range.sort != "times":
                 self.fail(f"{name} needs times, and is given {parts[0].range.sort}")
-            return _Term(Range("numbers", low, high, True), lambda given: _of_times(function, parts[0].values(given)))
+            return Expression(Range("numbers", low, high, True),
+                              lambda given: _of_times(function, parts[0].values(given)))
         held = [self.numbers(each, name).range for each in parts]
         if name == "round":
             return self.rounded(parts)
@@ -282,10 +279,10 @@ class _FormulaParser:
         ends = list(product(*((each.low, each.high) for each in held))) if len(held) == 1 else [
             tuple(each.low for each in held), tuple(each.high for each in held)]
         ends += [(0.0,)] if name == "abs" and held[0].low < 0.0 < held[0].high else []
-        return _Term(self.spanned(function, ends, all(each.whole for each in held) if whole is None else whole),
-                     lambda given: _masked(function, [each.values(given) for each in parts]))
+        return Expression(self.spanned(function, ends, all(each.whole for each in held) if whole is None else whole),
+                          lambda given: _masked(function, [each.values(given) for each in parts]))
 
-    def rounded(self, parts: Sequence[_Term]) -> _Term:
+    def rounded(self, parts: Sequence[Expression]) -> Expression:
         digits = parts[1].range if len(parts) > 1 else Range("numbers", 0.0, 0.0, True)
         if digits.low != digits.high or not digits.whole or not 0.0 <= digits.low <= MOST_DIGITS:
             self.fail(f"round has a whole number of digits from 0 to {MOST_DIGITS}")
@@ -294,10 +291,10 @@ class _FormulaParser:
         def function(x: Any) -> Any:
             return np.rint(x * steps) / steps
 
-        return _Term(self.spanned(function, [(held.low,), (held.high,)], steps == 1.0 or held.whole),
-                     lambda given: _masked(function, [parts[0].values(given)]))
+        return Expression(self.spanned(function, [(held.low,), (held.high,)], steps == 1.0 or held.whole),
+                          lambda given: _masked(function, [parts[0].values(given)]))
 
-    def looked_up(self, node: ast.Call, depth: int) -> _Term:
+    def looked_up(self, node: ast.Call, depth: int) -> Expression:
         first = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
         if not isinstance(first, str) or len(node.args) < 2:
             self.fail('write lookup("table.csv", column, ...), with the file of a public table and the columns to look '
@@ -316,8 +313,8 @@ class _FormulaParser:
         low, high, whole = table.range
         # A row of the synthetic table may have a key that the public one has not.
         self.lacks = True
-        return _Term(Range("text" if table.of_text else "numbers", low, high, whole),
-                     lambda given: table.values([each.values(given) for each in parts]))
+        return Expression(Range("text" if table.of_text else "numbers", low, high, whole),
+                          lambda given: table.values([each.values(given) for each in parts]))
 
     def spanned(self, function: Callable[..., Any], ends: Sequence[tuple[float, ...]], whole: bool) -> Range:
         with np.errstate(all="ignore"):

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from trigmech._files import replacing
+from trigmech._files import reading, replacing
 from trigmech._validate import finite
 from trigmech.errors import InputError
 
@@ -135,18 +135,11 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, An
     Cost: memory for at most twice that, and for the compressed bytes of one array.
     """
     path = Path(path)
-    try:
-        with _open(path) as file, _archive(file, kind) as archive:
-            manifest, *members = _members(archive)
-            content = _manifest(_unpacked(archive, manifest), kind)
-            return content, {member.filename.removesuffix(".npy"): _array(member.filename, _unpacked(archive, member))
-                             for member in members}
-    except InputError as broken:
-        raise InputError(f"cannot read {str(path)!r}: {broken}") from None
-    except OSError as problem:
-        raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
-    except _BROKEN:
-        raise InputError(f"cannot read {str(path)!r}: the archive is damaged") from None
+    with reading(path, "the archive is damaged", *_BROKEN), _open(path) as file, _archive(file, kind) as archive:
+        manifest, *members = _members(archive)
+        content = _manifest(_unpacked(archive, manifest), kind)
+        return content, {member.filename.removesuffix(".npy"): _array(member.filename, _unpacked(archive, member))
+                         for member in members}
 
 
 def take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "float64") -> NDArray[Any]:

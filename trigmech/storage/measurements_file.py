@@ -121,16 +121,11 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
 
 def _book_in(arrays: Arrays, whole: Sequence[Partition], domain: Domain) -> Book:
     columns = take(arrays, "release.partitions.columns", "p", kind="int64")
-    counts = take(arrays, "release.partitions.intervals", len(columns), kind="int64").tolist()
     # Without any, columns were not measured by positions.
     if not (((columns >= 0) & (columns < len(whole))).all()
             and np.array_equal(columns[: len(whole)], np.arange(len(whole) if len(columns) else 0))):
         raise InputError("release.partitions.columns must be numbers of columns, first of each column one")
-    held = [whole[j] for j in columns.tolist()]
-    if not all(count == 0 if column.value is None else 1 <= count <= MOST_POSITIONS
-               for column, count in zip(held, counts, strict=True)):
-        raise InputError(f"release.partitions.intervals must be 1 to {MOST_POSITIONS} for numbers, 0 for categories")
-    partitions = cut_in(arrays, "release.partitions", held, counts)
+    partitions = partitions_in(arrays, "release.partitions", [whole[j] for j in columns.tolist()], MOST_POSITIONS)
     places = take(arrays, "release.maps.partitions", "q", kind="int64")
     if not ((places >= 0) & (places < len(partitions))).all():
         raise InputError("release.maps.partitions must be numbers of partitions")
@@ -143,8 +138,13 @@ def _book_in(arrays: Arrays, whole: Sequence[Partition], domain: Domain) -> Book
                 list(zip(places.tolist(), maps, strict=True)), sets, domain)
 
 
-def cut_in(arrays: Arrays, name: str, whole: Sequence[Partition], counts: Sequence[int]) -> list[Partition]:
-    """Return partitions of columns into so many intervals, with the edges of a file, or raise an InputError."""
+def partitions_in(arrays: Arrays, name: str, whole: Sequence[Partition], most: int) -> list[Partition]:
+    """Return columns cut by the stored edges, in at most so many intervals, with a level in each if there are levels.
+    """
+    counts = take(arrays, f"{name}.intervals", len(whole), kind="int64").tolist()
+    if not all(count == 0 if column.value is None else 1 <= count <= most
+               for column, count in zip(whole, counts, strict=True)):
+        raise InputError(f"{name}.intervals must be 1 to {most} for numbers, and 0 for categories")
     edges = parts_in(arrays, f"{name}.edges", [count + (count > 0) for count in counts])
     found = [column.cut(own) for column, own in zip(whole, edges, strict=True)]
     for partition in found:

@@ -6,23 +6,25 @@ cannot be saved.
 
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
-from importlib import metadata
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
+from trigmech._files import reading
 from trigmech._validate import Kind, fields, of_kind
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError, TrigmechError
+from trigmech.errors import InputError
 from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Mechanism, check_points
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.ledger_lock import version
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
-from trigmech.storage import archive, measurements_file, mechanism_file, older_moments, older_tables
+from trigmech.storage import archive, measurements_file, mechanism_file, older_releases
 from trigmech.storage.archive import take
 
 PRIVACY = {True: "simulated, not private", False: "as the ledger proves"}
@@ -101,10 +103,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     is sound does not prove who made it: its ledger is a claim of the person who wrote it.
     """
     content, arrays = archive.read(path)
-    try:
+    with reading(path):
         return _together(content, arrays)
-    except TrigmechError as broken:
-        raise InputError(f"cannot read {os.fspath(path)!r}: {broken}") from None
 
 
 def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, Any]:
@@ -131,8 +131,9 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
         raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
     released = values["release"]
     kind = released.get("kind") if isinstance(released, dict) else None
-    readers = {measurements_file.KIND: measurements_file.release_of, older_tables.KIND: older_tables.release_of} | {
-        name: partial(older_moments.release_of, ledger) for name in older_moments.KINDS}
+    readers: dict[str, Callable[..., Release]] = {
+        measurements_file.KIND: measurements_file.release_of, older_releases.TABLES: older_releases.of_tables,
+        **dict.fromkeys(older_releases.MOMENTS, partial(older_releases.of_moments, ledger))}
     if not isinstance(kind, str) or kind not in readers:
         raise InputError(f"the kind of a release must be one of {', '.join(readers)}")
     release = readers[kind](released, arrays, schema.domain)
@@ -157,20 +158,7 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
 
 def versions_now() -> dict[str, str]:
     """Return the versions of trigmech, numpy, opendp and python that run."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
-    # Each is a search of the path, and no version changes while a process runs.
-    found = {"python": platform.python_version()}
-    for name in ("trigmech", "numpy", "opendp"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            # As where the source was put on the path without being installed.
-            found[name] = "unknown"
-    return found
+    return {"python": platform.python_version(), **{name: version(name) for name in ("trigmech", "numpy", "opendp")}}
 
 
 # The fit as plain values and arrays, and back.

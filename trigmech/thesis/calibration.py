@@ -99,33 +99,23 @@ def noise_scales(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Cal
     """
     if approximate and not budget.delta > 0:
         raise BudgetError("this mechanism needs delta > 0; with delta = 0 use TrigI or ImprovedTrigI")
-    published = calibration == "published"
-    if approximate:
-        return (_published_approximate if published else _rigorous_approximate)(basis, n, budget, rank, iterations)
-    return (_published_pure if published else _rigorous_pure)(basis, n, budget, rank, iterations)
+    if calibration == "rigorous":
+        return _rigorous(basis, n, budget, approximate, rank, iterations)
+    return (_published_approximate if approximate else _published_pure)(basis, n, budget, rank, iterations)
 
 
-def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
-    d = basis.d
-    epsilon = budget.epsilon / 3 if rank else budget.epsilon
-    means = _laplace("basis means", _means_sensitivity(basis, n, 1), epsilon, 1, _MEANS_PROOF)
-    if not rank:
-        return NoiseScales(means)
-    product = math.sqrt(d * rank) * _product_sensitivity(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
-    axes = _laplace("axes", product, epsilon / iterations, iterations, _AXES)
-    mean = _laplace("mean", 2 * d / n + d * rounding(n, 1), epsilon, 1, _AXES)
-    return NoiseScales(means, mean, lambda _: axes)
-
-
-def _rigorous_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
-    d = basis.d
-    mu = gaussian_mu(budget) / math.sqrt(3 if rank else 1)
-    means = _gaussian("basis means", _means_sensitivity(basis, n, 2), mu, 1, _MEANS_PROOF)
+def _rigorous(basis: ChebyshevBasis, n: int, budget: Budget, gaussian: bool, rank: int, iterations: int) -> NoiseScales:
+    d, steps = basis.d, 3 if rank else 1
+    part = gaussian_mu(budget) / math.sqrt(steps) if gaussian else budget.epsilon / steps
+    charge = _gaussian if gaussian else _laplace
+    means = charge("basis means", _means_sensitivity(basis, n, 2 if gaussian else 1), part, 1, _MEANS_PROOF)
     if not rank:
         return NoiseScales(means)
     product = _product_sensitivity(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
-    axes = _gaussian("axes", product, mu, iterations, _AXES)
-    mean = _gaussian("mean", math.sqrt(d) * (2 / n + rounding(n, 1)), mu, 1, _AXES)
+    axes = (_gaussian("axes", product, part, iterations, _AXES) if gaussian else
+            _laplace("axes", math.sqrt(d * rank) * product, part / iterations, iterations, _AXES))
+    mean = charge("mean", math.sqrt(d) * (2 / n + rounding(n, 1)) if gaussian else 2 * d / n + d * rounding(n, 1),
+                  part, 1, _AXES)
     return NoiseScales(means, mean, lambda _: axes)
 
 

@@ -22,8 +22,7 @@ from trigmech.mechanisms.base import Design, Mechanism, PublicFacts
 from trigmech.reconstruction.l1 import fit_l1
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.thesis.calibration import Calibration, NoiseScales, noise_scales
-from trigmech.thesis.candidates import Eigenvalues, ellipsoid_points, even_fit
-from trigmech.thesis.ellipsoid import Draw
+from trigmech.thesis.candidates import Draw, Eigenvalues, ellipsoid_points, even_fit
 from trigmech.thesis.release import release
 from trigmech.thesis.sizes import Sizes
 
@@ -269,7 +268,7 @@ class EllipsoidMechanism(ThesisMechanism):
     rows : int or "formula", optional
         Default size of a sample; None: the number of rows of the table.
     ellipsoid : {"uniform", "published"}
-        The distribution of the points; see :meth:`trigmech.thesis.ellipsoid.Ellipsoid.draw`.
+        The distribution of the points; see :meth:`trigmech.thesis.candidates.Ellipsoid.draw`.
     eigenvalues : {"rayleigh", "norm"}
         The estimate of semi-axes; the thesis uses "norm". See :meth:`trigmech.measurement.released.Axes.eigenvalues`.
     background : float

@@ -1,9 +1,11 @@
-"""Releases of columns and tables by version 0.1: read, and never written.
+"""Releases by version 0.1: read, and never written.
 
-The arrays of the columns stand one after the other, in the domain's order, and so do those of the closer looks and of
-the tables. For a table that was measured twice, the file has only the mean by the precisions.
+Of releases of columns and tables, the arrays of the columns stand one after the other, in the domain's order, and so
+do those of the closer looks and of the tables. For a table that was measured twice, the file has only the mean by the
+precisions.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._arrays import Integers
-from trigmech._validate import fields
+from trigmech._validate import Kind, fields
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.measurement.released import Release
 from trigmech.planning.contrasted import MOST_IN_LOOK, MOST_INTERVALS
+from trigmech.privacy.ledger import Ledger
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, PrefixSums
@@ -25,29 +28,54 @@ from trigmech.storage.archive import take
 from trigmech.storage.measurements_file import (
     LARGEST,
     MOST_POSITIONS,
+    axes_in,
     checked_deviations,
     columns_in,
-    cut_in,
     entries_of,
+    features_in,
     maps_in,
+    partitions_in,
     parts_in,
     positive,
 )
 
 Arrays = dict[str, NDArray]
 
-KIND = "tables"
+TABLES = "tables"
+# Releases by the thesis's mechanisms had one noise scale, and a kind of their own.
+MOMENTS = ("moments", "thesis")
 
 
-def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
-    """Return the release of a file, or raise an InputError; its arrays are taken from the dictionary.
+def of_moments(ledger: Ledger, value: Any, arrays: Arrays, domain: Domain) -> Release:
+    """Return a release of means of functions, or raise an InputError; its arrays are taken from the dictionary."""
+    thesis = value.get("kind") == "thesis"
+    more: dict[str, Kind] = {"scale": float} if thesis else {}
+    values = fields(value, "release", {"kind": object, "n": (int, 2), **more})
+    index = take(arrays, "release.index", "K", domain.d, kind="int64")
+    profiles = np.empty((0, 2)) if thesis else take(arrays, "release.profiles", "G", "q + 1")
+    features, moving = features_in(index, profiles), np.asarray(index.any(axis=1))
+    if thesis:
+        if not values["scale"] > 0.0:
+            raise InputError("scale must be a number above 0")
+        laplace = any(charge.purpose == "basis means" and charge.law == "laplace" for charge in ledger.charges)
+        deviations = np.where(moving, values["scale"] * (math.sqrt(2.0) if laplace else 1.0), 0.0)
+    else:
+        deviations = take(arrays, "release.scales", features.K)
+        if not (np.delete(deviations, np.flatnonzero(~moving)) > 0).all() or deviations[: len(index)][~moving].any():
+            raise InputError("the scales of the noise must be positive, and 0 for the constant")
+    return Release.of_moments(values["n"], features, take(arrays, "release.means", features.K), deviations, domain,
+                              *axes_in(arrays, domain.d))
+
+
+def of_tables(value: Any, arrays: Arrays, domain: Domain) -> Release:
+    """Return a release of columns and tables, or raise an InputError; its arrays are taken from the dictionary.
 
     Cost: linear in the size of the arrays, for any content.
     """
     values, domain = entries_of(value, domain, {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object,
                                                 "selected": object})
     whole = columns_of(domain)
-    looked = _partitions_in("release.looks", arrays, whole, MOST_INTERVALS)
+    looked = partitions_in(arrays, "release.looks", whole, MOST_INTERVALS)
     contrasted = take(arrays, "release.looks.contrasted", len(looked), kind="int64")
     if not np.isin(contrasted, (0, 1)).all() or (contrasted.any() and values["cumulative"]):
         raise InputError("release.looks.contrasted must be 0 or 1, and 0 where intervals are cumulative")
@@ -61,7 +89,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     looks = tuple(Measurement((Contrasts if each else kind)(j, partition), 1.0, own, deviation)
                   for j, (partition, own, deviation, each) in enumerate(zip(
                       looked, noisy, deviations, contrasted.tolist(), strict=True)))
-    columns = columns_in(arrays, _partitions_in("release.columns", arrays, whole, MOST_POSITIONS))
+    columns = columns_in(arrays, partitions_in(arrays, "release.columns", whole, MOST_POSITIONS))
     release = Release(values["n"], domain, (*looks, *_closer_in(arrays, looked)), columns)
     if values["dependence"] is not None:
         release = _with_dependence(release, values["dependence"], arrays)
@@ -147,14 +175,6 @@ def _with_selected(release: Release, value: Any, arrays: Arrays) -> Release:
     made = replace(release, measurements=(*release.measurements, *again, *more), importance=single["importance"])
     checked_deviations("the last round", np.array([each.deviation for each in (*made.tables, *made.triples)]))
     return made
-
-
-def _partitions_in(name: str, arrays: Arrays, whole: Sequence[Partition], most: int) -> list[Partition]:
-    counts = take(arrays, f"{name}.intervals", len(whole), kind="int64").tolist()
-    if not all(count == 0 if column.value is None else 1 <= count <= most
-               for column, count in zip(whole, counts, strict=True)):
-        raise InputError(f"{name}.intervals must be 1 to {most} for numbers, and 0 for categories")
-    return cut_in(arrays, name, whole, counts)
 
 
 def _sets(arrays: Arrays, name: str, allowed: Sequence[int], width: int = 2) -> Integers:
