@@ -137,11 +137,13 @@ def pytest_timeout_cancel_timer(item):
 
 @pytest.fixture
 def quick_processes(monkeypatch):
-    """Workers that begin as copies of a process that has loaded the package, for tests of what they are asked."""
+    """Workers that begin as copies of a process that has loaded what they need, for tests of what they are asked."""
     from trigmech.engines import processes
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["trigmech.engines.processes"])
+    context.set_forkserver_preload(["trigmech.engines.processes", "trigmech.measurement.moments",
+                                    "trigmech.measurement.counts", "pyarrow.parquet", "pyarrow.compute", "narwhals",
+                                    "pandas", "scipy.linalg"])
     monkeypatch.setattr(processes.multiprocessing, "get_context", lambda kind: context)
 
 

@@ -9,12 +9,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._arrays import Codes, Integers
 
 Floats = NDArray[np.float64]
 Row = NDArray[np.int32]
+
+# A function that Python calls, and one that only others of these call. Compiling what takes so many arrays from Python
+# takes about as long as compiling the function itself, so the second has no such entry: to call it ends the process.
+kernel = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+inner = njit(cache=True, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 
 class Lists(NamedTuple):
