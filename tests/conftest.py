@@ -31,6 +31,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # This also keeps the assertions that pytest has rewritten, which takes each process some seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# What tests write need not outlive a failure of the power, and to wait for the disk takes milliseconds for each file.
+# Tests of what is waited for watch the calls.
+os.fsync = os.fstat
 STANDARD_ERROR = pytest.StashKey[int]()
 # Seconds that a test of every night may take.
 NIGHTLY = 1200
