@@ -31,6 +31,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # This also keeps the assertions that pytest has rewritten, which takes each process some seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# What tests write need not outlive a failure of the power, and to wait for the disk takes milliseconds for each file.
+# Tests of what is waited for watch the calls.
+os.fsync = os.fstat
 STANDARD_ERROR = pytest.StashKey[int]()
 # Seconds that a test of every night may take.
 NIGHTLY = 1200
@@ -137,11 +140,13 @@ def pytest_timeout_cancel_timer(item):
 
 @pytest.fixture
 def quick_processes(monkeypatch):
-    """Workers that begin as copies of a process that has loaded the package, for tests of what they are asked."""
+    """Workers that begin as copies of a process that has loaded what they need, for tests of what they are asked."""
     from trigmech.engines import processes
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["trigmech.engines.processes"])
+    context.set_forkserver_preload(["trigmech.engines.processes", "trigmech.measurement.moments",
+                                    "trigmech.measurement.counts", "pyarrow.parquet", "pyarrow.compute", "narwhals",
+                                    "pandas", "scipy.linalg"])
     monkeypatch.setattr(processes.multiprocessing, "get_context", lambda kind: context)
 
 

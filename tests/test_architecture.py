@@ -29,9 +29,7 @@ SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"priv
                   "dp_accounting": {"privacy/privacy_loss"},
                   "numba": {"functions/kernels", "functions/coordinate_ascent", "functions/look_up",
                             "inference/drawing", "measurement/compact", "measurement/sums", "measurement/sweep",
-                            "reconstruction/column_kernels", "reconstruction/columns",
-                            "reconstruction/exchange_kernels", "reconstruction/mixing_kernels",
-                            "reconstruction/row_kernels", "reconstruction/together_kernels"},
+                            "reconstruction/columns", "reconstruction/row_arrays"},
                   "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"},
                   "dask": {"engines/dask"}, "distributed": {"engines/dask"}, "pyspark": {"engines/spark"}}
 

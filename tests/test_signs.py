@@ -252,17 +252,18 @@ class Told:
 
 def law_of_draws(found):
     """The mean and the covariance of draws: for each model they are linear in normal numbers."""
-    sizes = [np.prod(weights.shape) for weights in found.weights]
-    odds, means, within = [], [], []
-    for place in range(sum(sizes)):
-        kind = int(place >= sizes[0])
-        middle = densities._drawn(found, told := Told(place, None))
-        units = found.library.kinds[kind].gains.shape[2]
+    even = np.prod(found.weights[0].shape)
+    densities._drawn(found, told := Told(0, None))
+    # All models but the least likely ones, which are drawn once in a billion times together.
+    places = np.argsort(told.odds)[np.cumsum(np.sort(told.odds)) > 1e-9]
+    odds, means, within = told.odds[places], [], []
+    for place in places.tolist():
+        middle = densities._drawn(found, Told(place, None))
+        units = found.library.kinds[int(place >= even)].gains.shape[2]
         moved = np.array([densities._drawn(found, Told(place, unit)) - middle for unit in range(units)])
-        odds.append(told.odds[place])
         means.append(middle)
         within.append(moved.T @ moved)
-    odds, means = np.array(odds), np.array(means)
+    means = np.array(means)
     mean = odds @ means
     return mean, np.einsum("m,mij->ij", odds, np.array(within)) + (means - mean).T @ ((means - mean) * odds[:, None])
 

@@ -178,7 +178,8 @@ class Posterior:
             return None
         gram, along = np.eye(maps.shape[0]), np.zeros((maps.shape[0], self._values.shape[1]))
         for start in range(0, self.m, BLOCK):
-            own = (maps @ transposed[:, start : start + BLOCK]).toarray() - self._centre[:, None]
+            block: csr_matrix = transposed[:, start : start + BLOCK]
+            own: Array = (maps @ block).toarray() - self._centre[:, None]
             gram += self._unit**2 * (own @ own.T)
             along += own @ self._values[start : start + BLOCK]
         along *= self._wide / self.m
@@ -203,7 +204,8 @@ class Posterior:
         _, transposed, maps, _ = self._measured
         diagonal = np.ones(maps.shape[0])
         for start in range(0, self.m, BLOCK):
-            own = (maps @ transposed[:, start : start + BLOCK]).toarray() - self._centre[:, None]
+            block: csr_matrix = transposed[:, start : start + BLOCK]
+            own: Array = (maps @ block).toarray() - self._centre[:, None]
             diagonal += self._unit**2 * np.einsum("ij,ij->i", own, own)
         scaled = self._along / np.sqrt(diagonal)[:, None]
         try:

@@ -6,11 +6,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._arrays import Integers
-from trigmech.reconstruction.row_arrays import Floats, Objective, Residuals
+from trigmech.reconstruction.row_arrays import Floats, Objective, Residuals, inner, kernel
 
 
 class Tables(NamedTuple):
@@ -46,7 +45,7 @@ class MovedProducts(NamedTuple):
     sums: Floats
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_places(tables: Tables, cell: NDArray[np.int32], block: NDArray[np.int32], places: Integers) -> None:
     """Write where each table of the moved column begins for each row (tables, block): at the other columns' cells.
 
@@ -63,7 +62,7 @@ def find_places(tables: Tables, cell: NDArray[np.int32], block: NDArray[np.int32
                     begins[n] += stride * own[np.uint32(there[n])]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_factors(objective: Objective, block: NDArray[np.int32], j: int, factors: Floats) -> None:
     """Write the other columns' factor of the products in each group (groups, block) of the moved column."""
     first, feature, features, groups = objective.first, objective.feature, objective.features, objective.groups
@@ -83,7 +82,7 @@ def find_factors(objective: Objective, block: NDArray[np.int32], j: int, factors
                         own[n] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_costs(tables: Tables, parts: MovedProducts, cell: NDArray[np.int32], histogram: Floats, firm: float,
                feature: Floats, block: NDArray[np.int32], places: Integers, factors: Floats, slopes: Floats,
                costs: Floats) -> None:
@@ -112,7 +111,7 @@ def find_costs(tables: Tables, parts: MovedProducts, cell: NDArray[np.int32], hi
             costs[n] -= u * (slope[n] - bend[n] * u)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_slopes(parts: MovedProducts, factors: Floats, linear: Floats, curvature: Floats) -> None:
     """Write how the products' sum of squares depends on each feature of the moved column."""
     for a in range(len(linear)):
@@ -125,7 +124,7 @@ def find_slopes(parts: MovedProducts, factors: Floats, linear: Floats, curvature
         linear[a], curvature[a] = slope, bend
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_cells(tables: Tables, places: Integers, many: Integers, gain: Floats) -> None:
     """Write what entering each cell (maps, cells) of the moved column's maps costs in all tables of a row."""
     entering = tables.entering
@@ -138,14 +137,14 @@ def add_cells(tables: Tables, places: Integers, many: Integers, gain: Floats) ->
             own[b] += entering[at + b]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_gain(gain: Floats, cell: NDArray[np.int32], tried: Floats) -> None:
     """Add to each position what its cell has."""
     for y in range(len(tried)):
         tried[y] += gain[np.uint32(cell[y])]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def least(values: Floats) -> float:
     """Return the least value, or infinity. Eight comparisons do not wait for each other."""
     a = b = c = d = e = f = g = h = np.inf
@@ -158,7 +157,7 @@ def least(values: Floats) -> float:
     return min(min(min(a, b), min(c, d)), min(min(e, f), min(g, h)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
     tables, of = objective.tables, objective.tables_of
     count, widest = of.start[j + 1] - of.start[j], tables.columns.shape[1]
@@ -197,7 +196,7 @@ def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
     return Tables(start, own, columns, maps, strides, cells, weights, held, entering, 2.0 * weights - entering)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parts_of(objective: Objective, residuals: Residuals, j: int) -> MovedProducts:
     groups, q = objective.groups, objective.features[j]
     start, low, high = np.zeros(q + 1, dtype=np.int64), groups.start[j], groups.start[j + 1]
@@ -215,7 +214,7 @@ def parts_of(objective: Objective, residuals: Residuals, j: int) -> MovedProduct
     return MovedProducts(start, own, of, objective.products.weights[of], residuals.products[of])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_back(places: Integers, own: Floats, residuals: Floats) -> None:
     """Write a column's residuals to their places among all."""
     for i in range(len(places)):

@@ -7,12 +7,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._arrays import Codes, Integers
 from trigmech.reconstruction.column_kernels import put_back
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, Sets
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, Sets, inner, kernel
 
 
 class Crossed(NamedTuple):
@@ -60,7 +59,7 @@ class Multiplied(NamedTuple):
     factor_of: Integers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, others: Integers,
              chosen: Integers, sets: Sets) -> int:
     """Exchange entries between two rows if that lowers the objective and, alone, that of tables; return how often.
@@ -127,7 +126,7 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
     return moves
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Sets) -> Crossed:
     tables, of_set, of_tables = objective.tables, sets.of, sets.tables
     count, widest = len(tables.columns), tables.columns.shape[1]
@@ -190,7 +189,7 @@ def _crossed_of(objective: Objective, table: Floats, chosen: Integers, sets: Set
     return Crossed(start, wide, last, of, begin, at, strides, coded, code_start, code_of, cells, held)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _multiplied_of(objective: Objective, chosen: Integers, sets: Sets) -> Multiplied:
     held, of_products, of_set, d = objective.products, sets.products, sets.of, len(objective.features)
     number, widest, total = np.zeros((d, held.factors.max() + 1 if len(held.factors) else 1), dtype=np.int64), 1, 0
@@ -224,7 +223,7 @@ def _multiplied_of(objective: Objective, chosen: Integers, sets: Sets) -> Multip
                       np.searchsorted(columns, np.arange(d + 1)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _factors(columns: Integers, of_set: Integers, own: int) -> tuple[int, int]:
     """Return how many of a product's columns are in a set, and how many are not."""
     inside = 0
@@ -233,7 +232,7 @@ def _factors(columns: Integers, of_set: Integers, own: int) -> tuple[int, int]:
     return inside, len(columns) - inside
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _read(first: Integers, feature: Floats, features: Integers, columns: Integers, factors: Integers, row: Row,
           value: Floats) -> None:
     """Write the values of a row's factors."""
@@ -245,7 +244,7 @@ def _read(first: Integers, feature: Floats, features: Integers, columns: Integer
             value[f] = 1.0 * (row[j] == a - features[j])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _multiplied(exchanged: Integers, staying: Integers, weights: Floats, of: Integers, product: Floats, first: int,
                 last: int, one: Floats, two: Floats, change: float, gained: Floats) -> float:
     """Add by how much the products' part of the objective grows, and write what each product's sum gains."""
@@ -261,7 +260,7 @@ def _multiplied(exchanged: Integers, staying: Integers, weights: Floats, of: Int
     return change
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _broken(objective: Objective, sets: Sets, own: int, one: Row, two: Row) -> bool:
     """Return whether an exchange of a set breaks a rule."""
     rules, forbidden, broken = objective.rules, objective.forbidden, False
@@ -272,7 +271,7 @@ def _broken(objective: Objective, sets: Sets, own: int, one: Row, two: Row) -> b
     return broken
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find_codes(coded: Codes, code_start: Integers, code_of: Integers, row: Row, codes: Integers) -> None:
     """Write the codes of a row."""
     for j in range(len(row)):
@@ -282,7 +281,7 @@ def _find_codes(coded: Codes, code_start: Integers, code_of: Integers, row: Row,
             codes[np.uint64(first + i)] = coded[np.uint64(begin + i)]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _change(begin: Integers, at: Integers, strides: Integers, held: Floats, first: int, wide: int, last: int,
             one: Integers, two: Integers) -> float:
     """Return by how much the tables' part of the objective grows if two rows exchange the entries of a set."""
@@ -299,14 +298,14 @@ def _change(begin: Integers, at: Integers, strides: Integers, held: Floats, firs
     return change
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _gain(held: Floats, a: int, b: int, x: int, y: int) -> float:
     ay, ax, bx, by = np.uint64(a + y), np.uint64(a + x), np.uint64(b + x), np.uint64(b + y)
     return (held[ay, 0] * (1.0 + 2.0 * held[ay, 1]) + held[ax, 0] * (1.0 - 2.0 * held[ax, 1])
             + held[bx, 0] * (1.0 + 2.0 * held[bx, 1]) + held[by, 0] * (1.0 - 2.0 * held[by, 1]))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _places(begin: Integers, at: Integers, strides: Integers, s: int, one: Integers,
             two: Integers) -> tuple[int, int, int, int]:
     """Return where the codes of two rows are in a table, a + x and b + y; x and y are what they would exchange."""
@@ -316,7 +315,7 @@ def _places(begin: Integers, at: Integers, strides: Integers, s: int, one: Integ
             p * two[i] + q * two[j])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _move(begin: Integers, at: Integers, strides: Integers, held: Floats, first: int, end: int, last: int,
           one: Integers, two: Integers) -> None:
     """Keep tables up to date when two rows exchange the entries of a set.
@@ -333,7 +332,7 @@ def _move(begin: Integers, at: Integers, strides: Integers, held: Floats, first:
         held[a + x if whole else b + x, 1] += 1.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _alike(one: Row, two: Row, members: Integers, first: int, last: int) -> bool:
     alike = True
     for s in range(first, last):
@@ -341,7 +340,7 @@ def _alike(one: Row, two: Row, members: Integers, first: int, last: int) -> bool
     return alike
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
              cell: Codes) -> tuple[int, int, int, int]:
     """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Codes, Integers
-from trigmech.reconstruction.row_arrays import Floats, Lists, Objective, Sets
+from trigmech.reconstruction.row_arrays import Floats, Lists, Objective, Sets, inner, kernel
 
 
 class Offered(NamedTuple):
@@ -64,7 +63,7 @@ def state_of(objective: Objective, rows: Codes) -> NDArray[np.integer]:
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offered: Offered, own: int, by: int,
         groups: int, part: float, step: int, rng: np.random.Generator) -> int:
     """Offer exchanges of a set of columns to pairs of rows, in place; return how many were accepted.
@@ -113,7 +112,7 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
     return moves
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _change(differences: Floats, weights: Floats, at: Integers, stride: Integers, offset: Integers, of: Integers,
             start: int, end: int, one: NDArray[np.integer], two: NDArray[np.integer]) -> float:
     """Return by how much the sum of weight difference^2 grows if two rows exchange the entries of a set."""
@@ -130,7 +129,7 @@ def _change(differences: Floats, weights: Floats, at: Integers, stride: Integers
     return change
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _crossed(at: Integers, stride: Integers, s: int, one: NDArray[np.integer],
              two: NDArray[np.integer]) -> tuple[int, int, int, int]:
     """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""

@@ -6,15 +6,21 @@ rows: the sum of a function over the rows less m times its target.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._arrays import Codes, Integers
 
 Floats = NDArray[np.float64]
 Row = NDArray[np.int32]
+
+# A function that Python calls, and one that only others of these call. To compile how Python passes so many arrays
+# takes about as long as the function, so the second has no such entry: a call by Python ends the process.
+_BARE: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+kernel, inner = njit(**_BARE), njit(**_BARE | {"no_cpython_wrapper": True})
 
 
 class Lists(NamedTuple):

@@ -1,7 +1,6 @@
 """Compiled sweeps of the descent over rows; see :mod:`trigmech.reconstruction.rows`."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._arrays import Codes, Integers
@@ -17,7 +16,7 @@ from trigmech.reconstruction.column_kernels import (
     put_back,
     tables_of,
 )
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, inner, kernel
 
 # The number of rows whose products are summed at a time.
 CHUNK = 256
@@ -28,7 +27,7 @@ BLOCK = 32
 BELOW = 0.5
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, columns: Integers,
           least_gain: float, sampled: int) -> int:
     """Move every entry of the rows in ``order`` to the position with the least objective. Return the number of moves.
@@ -50,7 +49,7 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
     return moves
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], j: int, least_gain: float,
                   sampled: int) -> int:
     """Move the entries of one column in rows (d, m), which are given column by column.
@@ -192,7 +191,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
     return moves
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_counts(objective: Objective, rows: NDArray[np.int32], counts: Floats) -> None:
     """Add the number of rows in each cell of each table to ``counts``."""
     tables, cell, place = objective.tables, objective.cell, np.zeros(CHUNK, dtype=np.int64)
@@ -209,7 +208,7 @@ def add_counts(objective: Objective, rows: NDArray[np.int32], counts: Floats) ->
                 counts[place[i]] += 1.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_places(tables: Crossings, cell: Codes, t: int, rows: NDArray[np.int32], places: Integers) -> None:
     """Write the cell (1 + c, m) of each row in table t, and in each of its c columns, which come first in the table."""
     for i in range(len(rows)):
@@ -221,7 +220,7 @@ def write_places(tables: Crossings, cell: Codes, t: int, rows: NDArray[np.int32]
         places[0, i] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def counted_order(held: Integers, cells: int) -> tuple[Integers, Integers]:
     """Return the rows (m,) by their cells ``held``, those of a cell in their order; and the number of rows of each."""
     counts, order = np.zeros(cells, dtype=np.int64), np.empty(len(held), dtype=np.int64)
@@ -234,7 +233,7 @@ def counted_order(held: Integers, cells: int) -> tuple[Integers, Integers]:
     return order, counts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_products(objective: Objective, rows: NDArray[np.int32], sums: Floats) -> None:
     """Add the sum of each product over the rows to ``sums``."""
     first, feature, features, products = objective.first, objective.feature, objective.features, objective.products
@@ -265,7 +264,7 @@ def add_products(objective: Objective, rows: NDArray[np.int32], sums: Floats) ->
             sums[r] += total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def beside(crossings: Crossings, t: int, row: Row, own: int, cell: Codes) -> tuple[int, int, int]:
     """Return the place of a row's cell if column ``own`` were in cell 0; and the stride and the map of this column."""
     columns, maps, strides = crossings.columns, crossings.maps, crossings.strides

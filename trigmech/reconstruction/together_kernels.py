@@ -3,15 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._arrays import Codes, Integers
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, inner, kernel
 from trigmech.reconstruction.row_kernels import beside
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers,
                    others: Integers, seeds: Integers, movable: NDArray[np.bool_], members: Integers, tables: Integers,
                    products: Integers, rules: Integers) -> int:
@@ -83,7 +82,7 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
     return moves
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _taken_over(objective: Objective, row: Row, other: Row, seed: int, offered: Row, movable: NDArray[np.bool_],
                 members: Integers, rules: Integers) -> bool:
     """Write the row with entries of another row to ``offered``. Return whether it differs and keeps the rules."""
@@ -111,7 +110,7 @@ def _taken_over(objective: Objective, row: Row, other: Row, seed: int, offered: 
     return differs
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cell(crossings: Crossings, t: int, row: Row, cell: Codes) -> int:
     return beside(crossings, t, row, -1, cell)[0]
 
@@ -135,7 +134,7 @@ class Factors(NamedTuple):
     of: Integers
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _moving_of(objective: Objective, tables: Integers, members: Integers) -> Moving:
     crossings = objective.tables
     columns = crossings.columns[tables].copy()
@@ -146,7 +145,7 @@ def _moving_of(objective: Objective, tables: Integers, members: Integers) -> Mov
     return Moving(columns, crossings.maps[tables], crossings.strides[tables])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _factors_of(objective: Objective, products: Integers) -> Factors:
     held, widest, total = objective.products, 0, 0
     for r in products:
@@ -166,7 +165,7 @@ def _factors_of(objective: Objective, products: Integers) -> Factors:
     return Factors(columns[:count].copy(), features[:count].copy(), np.where(of < 0, count, of))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find_bases(objective: Objective, tables: Integers, moving: Moving, row: Row, base: Integers) -> None:
     """Write the place of a row's cell in each table without the part of the columns that move."""
     crossings, cell = objective.tables, objective.cell
@@ -179,7 +178,7 @@ def _find_bases(objective: Objective, tables: Integers, moving: Moving, row: Row
                 base[s] += crossings.strides[t, c] * cell[crossings.maps[t, c], row[h]]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find_cells(objective: Objective, moving: Moving, rows: NDArray[np.int32], base: Integers, cells: Integers) -> None:
     """Write the place of each row's cell in each table (rows, tables)."""
     for s in range(len(base)):
@@ -193,7 +192,7 @@ def _find_cells(objective: Objective, moving: Moving, rows: NDArray[np.int32], b
                     cells[i, s] += stride * own[rows[i, h]]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _multiply(objective: Objective, factors: Factors, rows: NDArray[np.int32], factor: Floats,
               products: Floats) -> None:
     """Write each row's products (rows, products); ``factor`` has room for a row's factors and for 1."""
@@ -213,7 +212,7 @@ def _multiply(objective: Objective, factors: Factors, rows: NDArray[np.int32], f
                 own[s] *= factor[np.uint64(of[s])]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find_terms(weights: Floats, sums: Floats, before: Floats, after: Floats, terms: Floats) -> None:
     """Write by how much each product's part of the objective grows (candidates, products)."""
     for c in range(len(terms)):
@@ -223,7 +222,7 @@ def _find_terms(weights: Floats, sums: Floats, before: Floats, after: Floats, te
             own[s] = weights[s] * u * (2.0 * sums[s] + u)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add(terms: Floats, sums: Floats) -> None:
     """Add each row of terms, from the first to the last; four sums do not wait for each other."""
     whole = len(sums) // 4 * 4
