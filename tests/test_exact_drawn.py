@@ -15,7 +15,6 @@ from trigmech.errors import InputError
 from trigmech.evaluation.verdict import LIMITS
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.inference import posterior
-from trigmech.inspection import files
 from trigmech.planning.allocation import InfinityBlocks
 from trigmech.reconstruction import positions
 from trigmech.reconstruction.dependence import IMPOSSIBLE, shrunk_contrasts
@@ -26,7 +25,6 @@ from trigmech.reconstruction.sparse import TableEstimate, beside_finer
 from trigmech.reconstruction.tables import cells_of_columns
 from trigmech.report import comparison
 from trigmech.schema.encoding import values_of
-from trigmech.schema.guessing import MOSTLY, _guess_of_text
 from trigmech.schema.lookup import read_lookup
 from trigmech.tables.frames import Columns
 from trigmech.tables.reader import _of_equal_length
@@ -66,20 +64,6 @@ def test_an_absent_column_is_told_as_the_persons_only_if_it_is():
         found = tm.check(pandas.DataFrame({name: [0.25, 0.5, 0.75] for name in held}), schema).found
         assert [(each.kind, each.column) for each in found if each.kind == "absent"] == [("absent", absent)]
         assert next(each.sentence for each in found if each.kind == "absent") == f"the table lacks {said}"
-
-
-def test_names_that_occur_twice_are_counted_apart_from_those_of_the_schema():
-    schema = tm.Schema([tm.Column("x", 0.0, 1.0), tm.Column("y", 0.0, 1.0)])
-    for names, said in ((["x", "y", "a", "a", "b", "b", "c"], [("twice", None, 2)]),
-                        (["x", "x", "y", "a"], [("twice", "x", 2)]),
-                        (["x", "x", "y", "a", "a", "a"], [("twice", "x", 2), ("twice", None, 1)])):
-        _, found = files.places_of(SimpleNamespace(header=True, names=names, is_text=True), schema)
-        assert [(each.kind, each.column, each.count) for each in found] == said
-
-
-def test_numbers_with_the_given_decimal_sign_are_told_among_words():
-    values = ["1,5", "2,5", "3,5", "4,5", "about five"]
-    assert _guess_of_text(values, {"date_format": None, "decimal": ","}) == ("categorical", [MOSTLY])
 
 
 def test_ordered_categories_stand_as_they_are():
