@@ -10,12 +10,13 @@ from test_cli import run as run  # a fixture
 
 import trigmech as tm
 from trigmech.acceptance.criteria import Criterion
-from trigmech.cli import app
+from trigmech.cli import app, release
 from trigmech.errors import InputError
 from trigmech.evaluation.verdict import LIMITS
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.inference import posterior
-from trigmech.planning.allocation import InfinityBlocks
+from trigmech.planning.allocation import GaussianVector, InfinityBlocks
+from trigmech.planning.error_model import Selection
 from trigmech.reconstruction import positions
 from trigmech.reconstruction.dependence import IMPOSSIBLE, shrunk_contrasts
 from trigmech.reconstruction.l1_cube import CubeSearch
@@ -175,6 +176,18 @@ def test_fractions_of_blocks_are_tried_larger_and_smaller():
         [2.0, 1.0, 1.0], [0.5, 1.0, 1.0], [1.0, 1.0, 2.0], [1.0, 1.0, 0.5]]
 
 
+def test_weights_of_vectors_are_tried_larger_and_smaller_in_the_same_places():
+    found = GaussianVector(100, 1.0, Selection(3, 5, 2, True, (0, 1)), True).changes(2.0)
+    larger, smaller = found[: len(found) // 2], found[len(found) // 2 :]
+    for up, down in zip(larger, smaller, strict=True):
+        np.testing.assert_array_equal(up * down, 1.0)
+        assert up.max() in (2.0, 4.0)
+    # Degree 2; 3 and 4; the fifth; the first; all pairs; those of degree 2, twice if of both; triples; whole rows.
+    tried = [np.flatnonzero(each > 1.0).tolist() for each in larger]
+    assert tried == [[1], [2, 3], [4], [0], [5, 6, 7, 8], [6, 7, 8], [9], [10]]
+    assert larger[5].tolist() == [1.0] * 6 + [2.0, 2.0, 4.0] + [1.0] * 2
+
+
 def test_rows_are_looked_at_once_each_in_their_order(monkeypatch):
     monkeypatch.setattr(posterior, "MOST_ROWS", 1_000)
     monkeypatch.setattr(posterior.SmoothFunctions, "of", lambda *_: SimpleNamespace(size=1))
@@ -224,3 +237,15 @@ def test_a_seed_of_zero_is_a_seed(run, monkeypatch, tmp_path):
     for seed in ((), ("--seed", "0"), ("--seed", "7")):
         assert run("sample", "a.tm", "--imputations", "3", "--out", "copies", *seed)[0] == 0
     assert drawn == [None, np.random.default_rng(0).random(), np.random.default_rng(7).random()]
+
+
+def test_a_simulation_with_the_seed_of_zero_is_one(monkeypatch):
+    asked = SimpleNamespace(simulate=0, budget=None, mechanism=None, bounds_share=0.1, rounds=None, out="a.tm", rows=None,
+                            ledger="l.json")
+    monkeypatch.setattr(tm, "synthesize", lambda *_, rng, **options: rng)
+    monkeypatch.setattr(release, "write_sample", lambda made, csv, rows, rng: rng)
+    for simulate, there in ((0, True), (None, False)):
+        asked.simulate = simulate
+        drawn = release._synthesized(asked, None, None, None), release._write_table(None, None, asked)
+        assert [rng is not None for rng in drawn] == [there, there]
+        assert (release.Asked.rounds.fget(asked) is None) == there
