@@ -240,8 +240,8 @@ def test_a_seed_of_zero_is_a_seed(run, monkeypatch, tmp_path):
 
 
 def test_a_simulation_with_the_seed_of_zero_is_one(monkeypatch):
-    asked = SimpleNamespace(simulate=0, budget=None, mechanism=None, bounds_share=0.1, rounds=None, out="a.tm", rows=None,
-                            ledger="l.json")
+    asked = SimpleNamespace(simulate=0, budget=None, mechanism=None, bounds_share=0.1, rounds=None, out="a.tm",
+                            rows=None, ledger="l.json")
     monkeypatch.setattr(tm, "synthesize", lambda *_, rng, **options: rng)
     monkeypatch.setattr(release, "write_sample", lambda made, csv, rows, rng: rng)
     for simulate, there in ((0, True), (None, False)):
