@@ -1,5 +1,6 @@
 """Laws of lines that were drawn by chance from the whole package, each called directly."""
 
+import contextlib
 import re
 from types import SimpleNamespace
 
@@ -24,7 +25,7 @@ from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.shrinkage import within_reason
 from trigmech.reconstruction.sparse import TableEstimate, beside_finer
 from trigmech.reconstruction.tables import cells_of_columns
-from trigmech.report import comparison
+from trigmech.report import advised, comparison, figures, sections
 from trigmech.schema.encoding import values_of
 from trigmech.schema.lookup import read_lookup
 from trigmech.tables.frames import Columns
@@ -215,6 +216,26 @@ def test_one_column_in_common_is_enough_to_compare(monkeypatch):
     monkeypatch.setattr(comparison, "_lights", lambda caption, of, names, *_: named.append(names))
     assert list(comparison.compare(releases, None, LIMITS).facts["releases"]) == ["a", "b"]
     assert named == [["x"]]
+
+
+def test_a_picture_of_advice_has_each_kind_s_mean_error_and_its_own_limit(monkeypatch):
+    def step(epsilon, **errors):
+        return SimpleNamespace(epsilon=epsilon, expected=SimpleNamespace(**{
+            kind: [SimpleNamespace(error=each) for each in own] for kind, own in errors.items()}))
+
+    steps = [step(1.0, columns=[0.25, 0.75], pairs=[0.5], correlations=[]),
+             step(2.0, columns=[0.25, 0.25], pairs=[0.125], correlations=[])]
+    limits = {"column_worst": SimpleNamespace(good=0.75, best=1.0), "pair_worst": SimpleNamespace(good=0.5, best=1.0),
+              "correlation_worst": SimpleNamespace(good=0.125, best=0.0)}
+    monkeypatch.setattr(figures, "styled", contextlib.nullcontext)
+    monkeypatch.setattr(figures, "curves", lambda epsilons, lines: (epsilons, lines))
+    monkeypatch.setattr(sections, "Pictures", lambda *_: SimpleNamespace(add=lambda name, alt, figure: figure))
+    assert advised._picture(steps, limits) == (
+        [1.0, 2.0], [("columns", [0.5, 0.25], 0.25), ("pairs", [0.5, 0.125], 0.5)])
+    for each in steps:
+        each.expected.columns, each.expected.correlations = each.expected.correlations, each.expected.columns
+    assert advised._picture(steps, limits)[1][1] == ("correlations", [0.5, 0.25], 0.125)
+    assert advised._picture(steps[:1], limits) is None
 
 
 @pytest.mark.parametrize(("words", "option", "least"), [
