@@ -118,6 +118,11 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
         if atoms:
             assert more.chosen.tolist() == atoms
             assert more.masses[0] == pytest.approx(0.3, abs=0.05)
+            # The rest is shrunk at last, and the lump still has its price.
+            last = densities._best(densities._library(64, True), values, 0.01, 1, np.inf)
+            assert (last.chosen.tolist(), last.price) == (atoms, more.price)
+            assert more.price > 0.0
+            assert last.masses[0] > more.masses[0]
 
 
 def test_each_deviation_is_as_probable_as_the_others_and_bells_lie_as_close_as_they_are_narrow():
