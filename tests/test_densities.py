@@ -73,6 +73,9 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
             # A part of all rows has the same shape.
             part, _ = averaged(0.25 * values, 0.25 * noise, 0.25, cumulative)
             np.testing.assert_allclose(part, 0.25 * made, atol=1e-9)
+            drawn, of_part = (smooth_density(share * values, share * noise, share, cumulative).drawn(
+                np.random.default_rng(0)) for share in (1.0, 0.25))
+            np.testing.assert_allclose(of_part, 0.25 * drawn, atol=1e-9)
         # The last are of 12 intervals in two and in five parts each.
         shape = np.exp(-np.linspace(0.0, 3.0, 12))
         values = (prefix_sums.factor(12) if cumulative else np.eye(12)) @ (shape / shape.sum())

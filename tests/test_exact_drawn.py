@@ -20,7 +20,7 @@ from trigmech.planning.allocation import GaussianVector, InfinityBlocks
 from trigmech.planning.error_model import Selection
 from trigmech.reconstruction import positions
 from trigmech.reconstruction.dependence import IMPOSSIBLE, shrunk_contrasts
-from trigmech.reconstruction.l1_cube import CubeSearch
+from trigmech.reconstruction.l1_cube import CubeProblem, CubeSearch
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.shrinkage import within_reason
 from trigmech.reconstruction.sparse import TableEstimate, beside_finer
@@ -169,6 +169,18 @@ def test_each_column_ascends_on_the_grid_of_its_own_degree():
             assert single == np.sign(y[0])
             curve = np.polynomial.chebyshev.Chebyshev(np.concatenate([[0.0], y[1:]]))
             assert curve(series) >= curve(fine).max() - 1e-9
+
+
+def test_points_enter_only_if_they_gain_more_than_a_part_of_the_gap():
+    asked = []
+    given = SimpleNamespace(
+        price=lambda dual: dual + 1.0, scale=2.0, target=np.array([1.0, 2.0]), _gap=0.1,
+        entering=lambda prices, least, chosen: asked.append((prices.tolist(), least)) or np.array([0]))
+    for threshold, least in ((1.0, 1.0 + 0.25 * 0.1 * 7.0), (8.0, 8.0 + 0.25 * 0.1 * 1e-3 * 2.0)):
+        asked.clear()
+        assert CubeProblem.price_and_bound(given, np.array([2.0, 3.0]), threshold, np.array([0]), None).tolist() == [0]
+        (prices, found), = asked
+        assert (prices, found) == ([3.0, 4.0], pytest.approx(least, rel=1e-12))
 
 
 def test_fractions_of_blocks_are_tried_larger_and_smaller():
