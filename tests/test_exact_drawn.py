@@ -16,6 +16,8 @@ from trigmech.errors import InputError
 from trigmech.evaluation.verdict import LIMITS
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.inference import posterior
+from trigmech.mechanisms.adaptive import SoFar
+from trigmech.parts.answers import AskedTable, Unanswered
 from trigmech.planning.allocation import GaussianVector, InfinityBlocks
 from trigmech.planning.error_model import Selection
 from trigmech.reconstruction import positions
@@ -212,6 +214,25 @@ def test_rows_are_looked_at_once_each_in_their_order(monkeypatch):
 
 
 # What is asked, and what is written
+
+
+def test_rounds_that_are_released_are_answered_by_zeros_of_all_persons_and_later_ones_not():
+    asked, schema = SimpleNamespace(size=3), tm.Schema([tm.Column("x", 0.0, 1.0)])
+    table = AskedTable(SimpleNamespace(n=7, history=SimpleNamespace(round=2)))
+    for _ in range(2):
+        total = table.answer(asked, schema, False)
+        assert (total.n, total.limbs.tolist()) == (7, [[0, 0, 0], [0, 0, 0]])
+    with pytest.raises(Unanswered) as question:
+        table.answer(asked, schema, True)
+    assert (question.value.asked, question.value.schema, question.value.raw) == (asked, schema, True)
+
+
+def test_a_column_is_named_or_counted_from_0():
+    given = SimpleNamespace(facts=SimpleNamespace(names=("a", "b", "c")), columns=(None,) * 3)
+    assert [SoFar._place(given, column) for column in ("a", "c", 0, 2, np.int64(1))] == [0, 2, 0, 2, 1]
+    for column in ("d", -1, 3, 1.0):
+        with pytest.raises(InputError, match="there is no column"):
+            SoFar._place(given, column)
 
 
 def test_a_criterion_keeps_the_order_of_its_columns():
