@@ -73,14 +73,18 @@ def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypa
             # A part of all rows has the same shape.
             part, _ = averaged(0.25 * values, 0.25 * noise, 0.25, cumulative)
             np.testing.assert_allclose(part, 0.25 * made, atol=1e-9)
-        # The last is of 12 intervals in five parts each.
+            drawn, of_part = (smooth_density(share * values, share * noise, share, cumulative).drawn(
+                np.random.default_rng(0)) for share in (1.0, 0.25))
+            np.testing.assert_allclose(of_part, 0.25 * drawn, atol=1e-9)
+        # The last are of 12 intervals in two and in five parts each.
         shape = np.exp(-np.linspace(0.0, 3.0, 12))
         values = (prefix_sums.factor(12) if cumulative else np.eye(12)) @ (shape / shape.sum())
-        made, surprise = averaged(values, 0.05, 1.0, cumulative, parts=5)
-        mean, direct = directly(values, 0.05, cumulative, 5)
-        assert made.shape == (60,)
-        np.testing.assert_allclose(made, mean, atol=1e-7)
-        assert surprise == pytest.approx(direct, abs=1e-5)
+        for parts in (2, 5):
+            made, surprise = averaged(values, 0.05, 1.0, cumulative, parts=parts)
+            mean, direct = directly(values, 0.05, cumulative, parts)
+            assert made.shape == (12 * parts,)
+            np.testing.assert_allclose(made, mean, atol=1e-7)
+            assert surprise == pytest.approx(direct, abs=1e-5)
     finally:
         for cached in (densities._library, library_of_bases.bases, densities._smooth_density):
             cached.cache_clear()
@@ -117,6 +121,11 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
         if atoms:
             assert more.chosen.tolist() == atoms
             assert more.masses[0] == pytest.approx(0.3, abs=0.05)
+            # The rest is shrunk at last, and the lump still has its price.
+            last = densities._best(densities._library(64, True), values, 0.01, 1, np.inf)
+            assert (last.chosen.tolist(), last.price) == (atoms, more.price)
+            assert more.price > 0.0
+            assert last.masses[0] > more.masses[0]
 
 
 def test_each_deviation_is_as_probable_as_the_others_and_bells_lie_as_close_as_they_are_narrow():

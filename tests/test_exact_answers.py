@@ -50,6 +50,13 @@ def test_a_group_counts_in_the_tables_that_have_it_in_both_halves():
     assert found.covers == "Each interval holds the value of the private table of 5,000 rows with probability 0.9."
 
 
+@pytest.mark.parametrize("population", [True, False])
+def test_an_estimate_says_of_whom_its_interval_is(population):
+    held = replace(imputations(3), population=population)
+    found = held.combined(np.array([1.0, 3.0, 4.0]), np.array([[1.5, 0.5], [3.5, 2.5], [4.5, 3.5]]), 0.9, [])
+    assert found.population is population
+
+
 def test_a_value_of_one_table_alone_is_no_estimate():
     _, found = answer([{("a",): (1.0,)}, {}, {}], [[{("a",): (1.0,)}] * 2, [{}, {}], [{}, {}]], groups=[("a",)])
     assert found.tables["v"].tolist() == [1]

@@ -141,6 +141,8 @@ def test_without_noise_the_sum_of_shares_is_what_the_whole_table_draws(case, sil
                                        atol=2.0 * lattice_step(charge.scale) + 1e-12)
         if not isinstance(following, tm.Design):
             return
+        # What is asked next follows from public random numbers of the file's seed.
+        assert f"{following.history.seed:032x}" in (tmp_path / "rounds").read_text()
         design = following
     pytest.fail("more rounds than the design says")
 
