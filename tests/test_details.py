@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech.functions.partition import Partition
+from trigmech.domain import Domain
+from trigmech.functions.partition import Partition, columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Detail
+from trigmech.queries.one_way import Detail, Histogram
+from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.details import looked_closer, with_details
 
 NOISE = 1e-3
@@ -101,3 +103,25 @@ def test_without_delta_a_value_that_many_rows_share_keeps_them(n, epsilon, kind)
         found.append(float(column.mass[at].sum()))
     truth = float((table.x == 37.0).mean())
     assert np.abs(np.array(found) - truth).max() < 0.1
+
+
+def test_a_detail_of_an_own_mechanism_counts_where_the_look_was_smoothed():
+    """While only intervals that no smooth density had cut were divided, such a detail was ignored."""
+    rng, noise = np.random.default_rng(0), 0.004
+    x = np.where(rng.random(2_000) < 0.4, 0.313, rng.normal(0.0, 0.4, 2_000)).clip(-1.0, 1.0)
+
+    def counted(edges):
+        return np.histogram(x, edges)[0] / len(x) + noise * rng.normal(size=len(edges) - 1)
+
+    partition = columns_of(Domain(1))[0].cut(np.linspace(-1.0, 1.0, 11))
+    finer = np.linspace(*partition.edges[6:8], 65)
+    look = Measurement(Histogram(0, partition), 1.0, counted(partition.edges), noise)
+    detail = Measurement(Detail(0, partition, 6, finer), 1.0, counted(finer), noise)
+    (alone,), (found,) = (common_positions(Domain(1), asked) for asked in ([look], [look, detail]))
+    place = int(np.argmax(found.mass))
+    assert found.partition.edges[place] <= 0.313 < found.partition.edges[place + 1]
+    assert found.mass[place] == pytest.approx(np.mean(np.abs(x - 0.313) < 0.0015), abs=6.0 * noise)
+    # The interval and all others keep their mass.
+    for column in (alone, found):
+        np.testing.assert_allclose(np.bincount(partition.holding(column.partition), column.mass), np.bincount(
+            partition.holding(alone.partition), alone.mass), atol=1e-12)

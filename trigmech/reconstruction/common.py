@@ -54,9 +54,15 @@ def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
         column = released
     elif tables:
         column = _margin(j, min(tables, key=lambda each: each.deviation))
-    edges = [column.partition.edges, *(partition.edges for each in own for i, partition in each.query.held if i == j)]
-    column = _cut(column, np.unique(np.concatenate(edges)))
-    for each in of_kind(own, Detail):
+    asked = [partition.edges for each in own for i, partition in each.query.held if i == j]
+    cuts, details = np.unique(np.concatenate([column.partition.edges[:1], *asked])), of_kind(own, Detail)
+    for each in details:
+        low, high = each.query.edges[[0, -1]]
+        # What the look makes of an interval that a detail divides is a guess.
+        if not ((cuts > low) & (cuts < high)).any():
+            column = _joined(column, low, high)
+    column = _cut(column, np.unique(np.concatenate([column.partition.edges, cuts])))
+    for each in details:
         query = each.query
         if query.edges[0] in column.partition.edges:
             first = int(np.searchsorted(column.partition.edges, query.edges[0]))
@@ -74,6 +80,15 @@ def _margin(j: int, table: Measurement[Marginal]) -> ReleasedColumn:
     sums = nearest_probabilities(table.means.sum(axis=others))
     mass = (sums / np.bincount(cells))[cells]
     return ReleasedColumn(partition, mass, table.deviation * float(np.sqrt(query.size / len(sums))))
+
+
+def _joined(column: ReleasedColumn, low: float, high: float) -> ReleasedColumn:
+    """Return a column with one interval between two numbers."""
+    column = _cut(column, np.unique(np.concatenate([column.partition.edges, [low, high]])))
+    fine, k = column.partition, len(column.partition.indicators)
+    whole = fine.cut(fine.edges[(fine.edges <= low) | (fine.edges >= high)])
+    mass = np.bincount(whole.holding(fine), column.mass[k:])
+    return replace(column, partition=whole, mass=np.concatenate([column.mass[:k], mass]))
 
 
 def _cut(column: ReleasedColumn, edges: Array) -> ReleasedColumn:
