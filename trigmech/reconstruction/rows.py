@@ -74,11 +74,7 @@ class RowObjective:
         self.sizes = np.array(sizes, dtype=np.int64)
         self.d = len(self.sizes)
         self._first = np.concatenate([[0], np.cumsum(self.sizes)])
-        given = [np.zeros((size, 0)) for size in sizes] if features is None else list(features)
-        self._features = np.array([values.shape[1] for values in given], dtype=np.int64)
-        self._feature = np.zeros((max(int(self._features.max(initial=0)), 1), int(self._first[-1])))
-        for j, values in enumerate(given):
-            self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
+        self.features([np.zeros((size, 0)) for size in sizes] if features is None else features)
         self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(self.d)
         self._maps: list[tuple[int, Integers]] = []
         self._tables: list[tuple[tuple[int, ...], Array, Array]] = []
@@ -86,6 +82,13 @@ class RowObjective:
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
         self._together: list[tuple[int, ...]] = []
         self._sparse: list[int] = []
+
+    def features(self, given: Sequence[Array]) -> None:
+        """Set the features (size, q_j) of each column's positions."""
+        self._features = np.array([values.shape[1] for values in given], dtype=np.int64)
+        self._feature = np.zeros((max(int(self._features.max(initial=0)), 1), int(self._first[-1])))
+        for j, values in enumerate(given):
+            self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
 
     def frequencies(self, column: int, target: Array, weight: float) -> None:
         """Add a column's frequencies (size,) as targets."""
@@ -125,6 +128,10 @@ class RowObjective:
     def together(self, columns: Sequence[int]) -> None:
         """Let columns also move together. All columns of their rules must be among them."""
         self._together.append(tuple(columns))
+
+    def mapped(self, column: int) -> bool:
+        """Return whether a column has cells."""
+        return any(own == column for own, _ in self._maps)
 
     def joint_cells(self, column: int) -> Integers:
         """Return a number for each position (size,) of a column, equal for positions with equal cells in all maps."""
