@@ -17,9 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from trigmech._arrays import Array, Integers
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
-from trigmech.queries.joint import Marginal
+from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.sparse import LARGEST, LEAST_CELLS, TableEstimate
 
@@ -48,7 +49,8 @@ class Agreement:
         if known.sparse or table.size < LEAST_CELLS or not np.abs(table).max() < LARGEST * noise:
             return known
         own = [self._columns[j].mass for j in query.columns]
-        masses = [np.bincount(cells, weights=mass) for cells, mass in zip(query.maps, own, strict=True)]
+        masses = [np.bincount(cells, weights=mass).astype(np.float64)
+                  for cells, mass in zip(query.maps, own, strict=True)]
         held = np.maximum(table, 0.0)
         variance, means = noise * (noise * held / (noise + held)), self._means.get(query.columns)
         if means is None:
@@ -59,6 +61,22 @@ class Agreement:
             query.columns, features, [score[cells] for score, cells in zip(scores, query.maps, strict=True)])
         return replace(known, table=corrected(table, variance, masses, noise, scores, means - within,
                                               np.hypot(self._deviation, within)))
+
+
+def of_cells(query: Products, columns: Sequence[ReleasedColumn], cells: Sequence[Integers], means: Array,
+             copula: Copula | None) -> tuple[list[Array], Array]:
+    """Return the scores (size, q) of positions as means over cells, and the means (K,) that products then have.
+
+    ``cells`` (size,) are those in which rows follow the copula later. Until then they would reach the ``means`` (K,) by
+    moves within cells, where no table says how.
+    """
+    scores = [cell_means(column.mass, own, each)[own]
+              for column, own, each in zip(columns, cells, query.features, strict=True)]
+    if copula is None:
+        return scores, means
+    within = [copula.within((j, h), *([each[j], each[h]] for each in (query.features, scores)))
+              for j, h in query.pairs.tolist()]
+    return scores, means - np.concatenate([own.ravel() for own in within])
 
 
 def cell_means(mass: Array, cells: Integers, features: Array) -> Array:

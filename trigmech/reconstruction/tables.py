@@ -16,7 +16,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal, Products
-from trigmech.reconstruction.agreement import cell_means
+from trigmech.reconstruction.agreement import of_cells
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_products
@@ -24,7 +24,7 @@ from trigmech.reconstruction.estimates import estimate_of
 from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
-from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
+from trigmech.reconstruction.rows import CompiledObjective, FittedRows, RowObjective, independent_rows
 from trigmech.reconstruction.sparse import TableEstimate, with_margins
 
 # The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'
@@ -41,12 +41,13 @@ LEAST = 0.5
 # The same for tables of a ridge is so much smaller: few rows in the tails decide the correlation, and with as little
 # weight as elsewhere they would be moved out of their cells for the sake of other tables.
 FIRMER_TAILS = 10.0
-# Means of products of ranks, and of the ranks themselves, weigh so much more than by their noise. An exchanged entry
-# changes each table by a whole row, but such a mean by a small part of its noise, which it would take hundreds of
-# entries to reach. This value gave the best correlations, at no cost to tables, on weather data and made-up rows.
-FIRMER_PRODUCTS = 10.0
 # The same for sparse tables' empty cells, once most rows have found their place: before, such cells would be walls.
 LEAST_EMPTY = 0.03
+# An exchanged entry changes each table by a whole row, but the mean of a product of ranks by a small part of its noise,
+# and hundreds of entries would be needed to reach the mean. If products miss more than their noise, and more than
+# LEAST_MISSED rows, they weigh more by the factor FIRMER, and rows move on. Rows that have them anyway would only lose
+# tables. The value gave the best correlations, at no cost to tables, for weather data and made-up rows.
+LEAST_MISSED, FIRMER = 2.0, 10.0
 
 
 def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
@@ -91,23 +92,23 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     if targets.copula is not None:
         targets.copula.arrange(rows, rng)
     constrained.repair(rows, rng)
-    sweeps = 0
+    sweeps, firmness = 0, 1.0
     for size in sizes:
         rows, objective = rows[np.arange(size) % len(rows)], targets.objective(size, firm=size > sizes[0])
         if size == count > sizes[0]:
             _ask_triples(objective, triples, rows)
         constrained.ask(objective)
         if size < count:
-            sweeps += objective.compiled().descend(rows, rng, exchanging=int(not sweeps), smooth=True,
-                                                   sampled=SAMPLED).sweeps
-    fitted = _descended(objective, rows, targets, rng, exchanging=int(not sweeps))
+            fitted = _moved(objective.compiled(), rows, rng, firmness, int(not sweeps), SAMPLED)
+            sweeps, firmness = sweeps + fitted.sweeps, fitted.firmness
+    fitted = _descended(objective, rows, targets, rng, firmness, int(not sweeps))
     return replace(fitted, sweeps=sweeps + fitted.sweeps)
 
 
 def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets", rng: np.random.Generator,
-               exchanging: int = 1) -> FittedRows:
+               firmness: float, exchanging: int = 0) -> FittedRows:
     compiled, large = objective.compiled(), len(rows) > FIRST
-    fitted = compiled.descend(rows, rng, exchanging=exchanging, smooth=True, sampled=SAMPLED if large else None)
+    fitted = _moved(compiled, rows, rng, firmness, exchanging, SAMPLED if large else None)
     if large:
         fitted = compiled.clear_empty(fitted, rng)
     # The moves between cells ignored the dependence within cells.
@@ -116,6 +117,18 @@ def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targe
         targets.copula.arrange_within(fitted.rows, cells, rng)
     for ridge in targets.ridges:
         ridge.arrange_within(fitted.rows, cells, rng)
+    return fitted
+
+
+def _moved(compiled: CompiledObjective, rows: NDArray[np.int32], rng: np.random.Generator, firmness: float,
+           exchanging: int, sampled: int | None) -> FittedRows:
+    """Move the rows until further moves would fit noise, and again with firmer products if these are missed."""
+    compiled.firmer(firmness)
+    fitted = compiled.descend(rows, rng, exchanging=exchanging, smooth=True, sampled=sampled)
+    if firmness < FIRMER and compiled.missed(rows, LEAST_MISSED) > 1.0:
+        compiled.firmer(FIRMER)
+        further = compiled.descend(rows, rng, smooth=True, sampled=sampled)
+        return replace(further, sweeps=fitted.sweeps + further.sweeps)
     return fitted
 
 
@@ -129,7 +142,7 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     constrained.ask(objective)
     if not asked:
         return fitted
-    further = _descended(objective, fitted.rows, targets, rng)
+    further = _descended(objective, fitted.rows, targets, rng, fitted.firmness, 1)
     return replace(further, sweeps=fitted.sweeps + further.sweeps)
 
 
@@ -367,21 +380,15 @@ class Targets:
     def _ask_products(self, asked: RowObjective, measured: Measurement[Products], least: float) -> None:
         """Ask for the means of products of ranks, once the tables are asked for.
 
-        They are asked of the cells, whose scores are the means over their positions: within cells rows follow the
-        copula later, and until then they would reach the means there, where no table says how. The means of the scores
-        of each column are asked for too. Otherwise more rows at both ends of the columns would do the same.
+        The means of the scores of each column are asked for too. Otherwise more rows at both ends of the columns would
+        also give these products.
         """
-        query, columns = measured.query, self.release.columns
-        cells = [asked.joint_cells(j) if asked.mapped(j) else np.arange(len(column.mass))
+        query, columns, tabled = measured.query, self.release.columns, {j for pair in self.pairs for j in pair.columns}
+        cells = [asked.joint_cells(j) if j in tabled else np.arange(len(column.mass))
                  for j, column in enumerate(columns)]
-        scores = [cell_means(column.mass, own, each)[own]
-                  for column, own, each in zip(columns, cells, query.features, strict=True)]
+        scores, wanted = of_cells(query, columns, cells, self.products, self.copula)
         asked.features(scores)
-        weight = FIRMER_PRODUCTS / max(measured.deviation, least) ** 2
-        wanted = self.products
-        if self.copula is not None:
-            wanted = wanted - np.concatenate([self.copula.within((j, h), *([each[j], each[h]] for each in (
-                query.features, scores))).ravel() for j, h in query.pairs.tolist()])
+        weight = 1.0 / max(measured.deviation, least) ** 2
         asked.products(query.factors[:, :2], query.factors[:, 2:], wanted, np.full(len(wanted), weight))
         for j, (column, own) in enumerate(zip(columns, scores, strict=True)):
             held = np.flatnonzero(own.any(axis=0))
