@@ -30,7 +30,7 @@ from trigmech.reconstruction.sparse import TableEstimate, with_margins
 # The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'
 # noise in rows. A move changes a frequency by one row. If this exceeds the noise, a firm column would never move.
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
-# An interval that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
+# A position that should have fewer rows than EMPTY counts as empty. A row in it costs as much as FROM_EMPTY rows more.
 EMPTY, FROM_EMPTY = 0.05, 2.0
 # More rows than FIRST are fitted from COPIES of fewer.
 FIRST, COPIES = 50_000, 2
@@ -370,8 +370,8 @@ class Targets:
                 firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
                 own = np.minimum(own, max(column.deviation, least))
                 # A row in an empty interval is worse than one more row elsewhere, so it costs more.
-                k, wanted = len(column.partition.indicators), column.mass.copy()
-                wanted[k:][count * wanted[k:] < EMPTY] -= FROM_EMPTY / count
+                wanted = column.mass.copy()
+                wanted[count * wanted < EMPTY] -= FROM_EMPTY / count
                 asked.frequencies(j, wanted, float((firmness / own**2).sum()))
         if measured is not None and len(self.products) and not measured.query.tells_tables:
             self._ask_products(asked, measured, least)
