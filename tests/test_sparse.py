@@ -16,8 +16,8 @@ from trigmech.planning import selection, tables
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
+from trigmech.reconstruction import exchange_kernels, sparse
 from trigmech.reconstruction import rows as descent
-from trigmech.reconstruction import sparse
 from trigmech.reconstruction import tables as fits
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_table
@@ -550,8 +550,8 @@ def test_rows_are_drawn_from_cells_by_what_these_want():
     held = np.concatenate([np.full(count, cell) for cell, count in enumerate((30, 5, 0, 200, 65))])
     wants = np.array([[3.0, 1.0, 2.0, 0.0, 0.5], [0.0, 0.0, 7.0, 1.0, 3.0]])
     groups = np.tile([0, 1], 4_000)
-    found = descent._wanted(wants, groups, held, rng)
-    assert found.shape == (8_000, descent.OFFERS)
+    found = exchange_kernels.wanted_rows(wants, groups, held, rng)
+    assert found.shape == (8_000, exchange_kernels.OFFERS)
     for group, share in enumerate(np.where(np.arange(5) == 2, 0.0, wants)):
         drawn = found[groups == group].ravel()
         assert chisquare(np.bincount(held[drawn], minlength=5)[share > 0.0], len(drawn) * (share / share.sum())[
@@ -561,7 +561,8 @@ def test_rows_are_drawn_from_cells_by_what_these_want():
         own = drawn[held[drawn] == 4] - 235
         assert chisquare(np.bincount(own, minlength=65)).pvalue > 1e-3
     # Where no row is in a wanted cell, all rows are drawn.
-    drawn = descent._wanted(np.array([[0.0, 0.0, 1.0, 0.0, 0.0]]), np.zeros(2_000, dtype=np.int64), held, rng).ravel()
+    wants = np.array([[0.0, 0.0, 1.0, 0.0, 0.0]])
+    drawn = exchange_kernels.wanted_rows(wants, np.zeros(2_000, dtype=np.int64), held, rng).ravel()
     assert chisquare(np.bincount(drawn, minlength=300)).pvalue > 1e-3
 
 

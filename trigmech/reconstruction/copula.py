@@ -105,6 +105,16 @@ class Copula:
         own = [self._summed(*each) for each in zip(query.columns, query.maps, strict=True)]
         return np.maximum((own[0] * correlation ** np.arange(TERMS + 1.0)) @ own[1].T, 0.0)
 
+    def within(self, columns: tuple[int, ...], features: Sequence[Array], of_cells: Sequence[Array]) -> Array:
+        """Return the part (q, r) of the means of products of two columns' features that lies within cells.
+
+        ``of_cells`` are the means of the features (size, q) and (size, r) over each position's cell.
+        """
+        one, two = ([own.T @ self.coefficients[j] for j, own in zip(columns, each, strict=True)]
+                    for each in (features, of_cells))
+        powers = self.correlations[columns] ** np.arange(TERMS + 1.0)
+        return np.asarray((one[0] * powers) @ one[1].T - (two[0] * powers) @ two[1].T)
+
     def _summed(self, column: int, cells: NDArray[np.int64]) -> Array:
         """Return the coefficients of a column's cells, computed once for a map: many tables share it."""
         known = self._known.get((column, id(cells)))

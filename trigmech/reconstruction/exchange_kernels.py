@@ -1,4 +1,4 @@
-"""Compiled: exchanges of entries between two rows, which leave columns as they are.
+"""Exchanges of entries between two rows, which leave columns as they are; most of it is compiled.
 
 :mod:`trigmech.reconstruction.rows` makes those that gain; those that change little are in
 :mod:`trigmech.reconstruction.mixing_kernels`.
@@ -9,9 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._arrays import Codes, Integers
+from trigmech._arrays import Array, Codes, Integers
 from trigmech.reconstruction.column_kernels import put_back
 from trigmech.reconstruction.row_arrays import Crossings, Floats, Objective, Residuals, Row, Sets, inner, kernel
+from trigmech.reconstruction.row_kernels import counted_order
+
+# The number of other rows whose entries are offered to a row that is in a cell that should be empty.
+OFFERS = 8
 
 
 class Crossed(NamedTuple):
@@ -357,3 +361,21 @@ def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set:
                 a += mine
                 b += theirs
     return a, b, x, y
+
+
+def wanted_rows(wants: Array, groups: Integers, held: Integers, rng: np.random.Generator) -> Integers:
+    """Return `OFFERS` rows (len(groups), `OFFERS`) for each of some groups, drawn from cells by what these want.
+
+    ``wants`` (g, c) are how much each cell is wanted by each group, and ``held`` (m,) the cell of each row. If no row
+    is in any cell that a group wants, its rows are drawn from all.
+    """
+    order, counts = counted_order(held, wants.shape[1])
+    ends = np.cumsum(np.where(counts > 0, wants, 0.0))
+    last = ends[(groups + 1) * wants.shape[1] - 1]
+    first = np.where(groups > 0, ends[groups * wants.shape[1] - 1], 0.0)
+    drawn = first[:, None] + (last - first)[:, None] * rng.random((len(groups), OFFERS))
+    cell = np.minimum(np.searchsorted(ends, drawn, side="right"), ends.size - 1) % wants.shape[1]
+    place = (rng.random(drawn.shape) * counts[cell]).astype(np.int64)
+    known = (last > first)[:, None] & (counts[cell] > 0)
+    return np.where(known, order[np.minimum((np.cumsum(counts) - counts)[cell] + place, len(order) - 1)],
+                    rng.integers(len(held), size=drawn.shape))

@@ -10,6 +10,7 @@ from trigmech._arrays import Array
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
+from trigmech.reconstruction.agreement import Agreement
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.estimates import estimates_of
 from trigmech.reconstruction.ridges import Ridge
@@ -48,13 +49,14 @@ def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
     ``alone`` are the tables of independent columns. Tables of the same columns agree on which cells are empty.
     """
     found, shown = list[TableEstimate](), False
+    agreement = Agreement(release, copula)
     wanted = [predicted(*both, copula) for both in zip(release.tables, alone, strict=True)]
     for each, expected, known in zip(release.tables, wanted, estimates_of(release.tables, wanted), strict=True):
         shown |= bool((known.table != expected).any())
         for ridge in ridges:
             if ridge.columns == each.query.columns:
                 known = TableEstimate(*ridge.shrunk(each, known.table), False)
-        found.append(known)
+        found.append(agreement.of(each, known))
     held = dict[tuple[int, ...], list[int]]()
     for t, each in enumerate(release.tables):
         held.setdefault(each.query.columns, []).append(t)

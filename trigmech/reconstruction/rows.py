@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Codes, Integers
 from trigmech.distribution import systematic
-from trigmech.reconstruction.exchange_kernels import exchange
+from trigmech.reconstruction.exchange_kernels import exchange, wanted_rows
 from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
-from trigmech.reconstruction.row_kernels import add_counts, add_products, counted_order, sweep, write_places
+from trigmech.reconstruction.row_kernels import add_counts, add_products, sweep, write_places
 from trigmech.reconstruction.together_kernels import sweep_together
 
 # The columns that move at once, and the tables, products and rules that have any of them.
@@ -44,8 +44,8 @@ PARTS, LEAST_GAIN, ENOUGH = 5, 0.02, 0.05
 CELLS, LEAST_LEFT = 25.0, 0.2
 # The number of other rows whose entries are tried when columns move together.
 OTHERS = 4
-# The same number for rows in a cell that should be empty, if at most this fraction of the rows is in such cells.
-OFFERS, MOST_STUCK = 8, 0.2
+# Rows in cells that should be empty move out if at most this fraction of the rows is in such cells.
+MOST_STUCK = 0.2
 # Such rows are visited so many times at last, with weights of these cells that are larger by this factor.
 LAST_VISITS, WALL = 2, 1e4
 # The number of other rows with which a row exchanges entries in a sweep.
@@ -62,6 +62,7 @@ class FittedRows:
     rows: Codes
     misfit: float
     sweeps: int
+    firmness: float = 1.0
 
 
 class RowObjective:
@@ -74,11 +75,7 @@ class RowObjective:
         self.sizes = np.array(sizes, dtype=np.int64)
         self.d = len(self.sizes)
         self._first = np.concatenate([[0], np.cumsum(self.sizes)])
-        given = [np.zeros((size, 0)) for size in sizes] if features is None else list(features)
-        self._features = np.array([values.shape[1] for values in given], dtype=np.int64)
-        self._feature = np.zeros((max(int(self._features.max(initial=0)), 1), int(self._first[-1])))
-        for j, values in enumerate(given):
-            self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
+        self.features([np.zeros((size, 0)) for size in sizes] if features is None else features)
         self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(self.d)
         self._maps: list[tuple[int, Integers]] = []
         self._tables: list[tuple[tuple[int, ...], Array, Array]] = []
@@ -86,6 +83,13 @@ class RowObjective:
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
         self._together: list[tuple[int, ...]] = []
         self._sparse: list[int] = []
+
+    def features(self, given: Sequence[Array]) -> None:
+        """Set the features (size, q_j) of each column's positions."""
+        self._features = np.array([values.shape[1] for values in given], dtype=np.int64)
+        self._feature = np.zeros((max(int(self._features.max(initial=0)), 1), int(self._first[-1])))
+        for j, values in enumerate(given):
+            self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
 
     def frequencies(self, column: int, target: Array, weight: float) -> None:
         """Add a column's frequencies (size,) as targets."""
@@ -166,7 +170,7 @@ class CompiledObjective:
             np.concatenate([np.zeros(0, dtype=np.bool_), *(~allowed.ravel() for _, allowed in asked._rules)]),
             products(columns, features, weights), lists(self.d, tables.columns), lists(self.d, rules.columns),
             groups(self.d, columns, features))
-        self._table_sizes = np.diff(tables.offset)
+        self._table_sizes, self.firmness = np.diff(tables.offset), 1.0
         measured = tables.columns, columns, rules.columns
         def move(members: Sequence[int]) -> Together:
             of_tables, of_products, of_rules = (np.flatnonzero(np.isin(held, members).any(axis=1)) for held in measured)
@@ -218,11 +222,23 @@ class CompiledObjective:
         add_products(self._arrays, rows, residuals.products)
         return residuals
 
-    def value(self, residuals: Residuals, m: int) -> float:
+    def firmer(self, factor: float) -> None:
+        """Let products weigh more by this factor while rows move. Their misfit is told by their own weights."""
+        self._arrays.products.weights[:] *= factor
+        self.firmness *= factor
+
+    def missed(self, rows: Codes, least: float) -> float:
+        """Return the mean square of what products miss, in units of their deviations, of ``least`` rows at least."""
+        missed, weights = -len(rows) * self._targets.products, self._arrays.products.weights / self.firmness
+        add_products(self._arrays, rows, missed)
+        return float((np.minimum(weights / len(rows) ** 2, 1.0 / least**2) * missed**2).sum()) / max(len(missed), 1)
+
+    def value(self, residuals: Residuals, m: int, firmness: float = 1.0) -> float:
+        """Return the objective of ``m`` rows, with products that weigh less by a factor."""
         arrays = self._arrays
         return float(np.repeat(arrays.frequency_weights, self.sizes) @ residuals.frequencies**2
                      + arrays.table_weights @ residuals.tables**2
-                     + arrays.products.weights @ residuals.products**2) / m**2
+                     + arrays.products.weights @ residuals.products**2 / firmness) / m**2
 
     def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
               least_gain: float = 0.0, sampled: int | None = None) -> int:
@@ -287,7 +303,7 @@ class CompiledObjective:
             walled.leave_empty(rows, residuals, every, rng)
             held = np.any([own[offset[t] + self._places(t, rows)[0]] for t, _ in self._sparse], axis=0)
             walled.sweep(rows, residuals, rng.permutation(np.flatnonzero(held)), rng.permutation(every))
-        return replace(fitted, misfit=self.value(residuals, len(rows)) / max(self.size, 1))
+        return replace(fitted, misfit=self.value(residuals, len(rows), self.firmness) / max(self.size, 1))
 
     def _places(self, t: int, rows: Codes) -> Integers:
         """Return the cell (1 + c, m) of each row in table t, and in each of its c columns."""
@@ -310,9 +326,9 @@ class CompiledObjective:
         own = slice(crossings.offset[t], crossings.offset[t + 1])
         wants = np.where(self._targets.tables[own] > 0.0, np.maximum(-residuals.tables[own], 0.0), 0.0)
         if axis < 0:
-            return _wanted(wants[None], np.zeros(len(stuck), dtype=np.int64), places[0], rng)
+            return wanted_rows(wants[None], np.zeros(len(stuck), dtype=np.int64), places[0], rng)
         wants = wants.reshape(-1, int(crossings.strides[t, 0]))
-        return _wanted(wants.T if axis == 0 else wants, places[2 - axis, stuck], places[1 + axis], rng)
+        return wanted_rows(wants.T if axis == 0 else wants, places[2 - axis, stuck], places[1 + axis], rng)
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
                  rng: np.random.Generator, others: Integers | None = None, some: Sequence[int] | None = None,
@@ -372,25 +388,8 @@ class CompiledObjective:
             # The gain counts only after all rows were visited once.
             if parts > PARTS and value > (1.0 - least) * before:
                 break
-        return FittedRows(rows, value / count, -(-parts // PARTS))
-
-
-def _wanted(wants: Array, groups: Integers, held: Integers, rng: np.random.Generator) -> Integers:
-    """Return `OFFERS` rows (len(groups), `OFFERS`) for each of some groups, drawn from cells by what these want.
-
-    ``wants`` (g, c) are how much each cell is wanted by each group, and ``held`` (m,) the cell of each row. If no row
-    is in any cell that a group wants, its rows are drawn from all.
-    """
-    order, counts = counted_order(held, wants.shape[1])
-    ends = np.cumsum(np.where(counts > 0, wants, 0.0))
-    last = ends[(groups + 1) * wants.shape[1] - 1]
-    first = np.where(groups > 0, ends[groups * wants.shape[1] - 1], 0.0)
-    drawn = first[:, None] + (last - first)[:, None] * rng.random((len(groups), OFFERS))
-    cell = np.minimum(np.searchsorted(ends, drawn, side="right"), ends.size - 1) % wants.shape[1]
-    place = (rng.random(drawn.shape) * counts[cell]).astype(np.int64)
-    known = (last > first)[:, None] & (counts[cell] > 0)
-    return np.where(known, order[np.minimum((np.cumsum(counts) - counts)[cell] + place, len(order) - 1)],
-                    rng.integers(len(held), size=drawn.shape))
+        return FittedRows(rows, self.value(residuals, len(rows), self.firmness) / count, -(-parts // PARTS),
+                          self.firmness)
 
 
 def independent_rows(masses: Sequence[Array], m: int, rng: np.random.Generator) -> Codes:
