@@ -310,7 +310,8 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
              "from the other tables."] if few else []
     wide = [name for name, share in zip(model.names, found[6], strict=True) if share > LARGE]
     if wide:
-        why = why_untold(tuple(model.formula.columns.values()), imputations.measured)
+        sources = imputations.schema.completion.sources(model.formula.columns.values())
+        why = why_untold(sources, imputations.measured)
         notes.append(f"{', '.join(wide)}: the interval is wide because {why}.")
     values, deviations, low, high, p_values, alone_all, untold = found
     return Regression(formula, model.family, model.names, values, deviations, low, high, p_values, alone_all, untold,

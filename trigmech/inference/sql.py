@@ -17,7 +17,7 @@ from trigmech._arrays import Array
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
-from trigmech.inference.imputations import Imputations, truth_of
+from trigmech.inference.imputations import SAME, Imputations, truth_of
 from trigmech.inference.sql_question import ENDS, MARK, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema, counted
 from trigmech.tables.frames import like
@@ -264,7 +264,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
                   {name: found[kept] for name, found in tables.items()}, len(imputations), level, f"{covers}.")
-    return replace(made, notes=tuple(_notes(made, question, imputations.measured)))
+    return replace(made, notes=tuple(_notes(made, question, imputations)))
 
 
 def _number(name: str, values: tuple[Any, ...] | None, place: int, growing: bool) -> float:
@@ -297,14 +297,20 @@ def _sorted(question: Question, groups: list[tuple[Any, ...]], values: dict[str,
     return places[: question.limit]
 
 
-def _notes(made: Answer, question: Question, measured: Sequence[Sequence[str]]) -> Iterator[str]:
-    few = [name for name, found in made.tables.items() if (found < made.count).any()]
-    if few:
-        yield (f"{', '.join(few)}: some groups have no value in some of the {made.count} imputed tables; their "
-               "estimates come from the other tables.")
-    wide = [name for name, found in made.untold.items() if (found > LARGE).any()]
+def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterator[str]:
+    for few, told in ((lambda found: (found < 2).any(),
+                       "some groups have no estimate, because hardly any of the {} imputed tables has a value there"),
+                      (lambda found: ((found > 1) & (found < made.count)).any(),
+                       "some groups have no value in some of the {} imputed tables; their estimates come from the other "
+                       "tables")):
+        names = [name for name, found in made.tables.items() if few(found)]
+        if names:
+            yield f"{', '.join(names)}: {told.format(made.count)}."
+    wide = [name for name, found in made.untold.items()
+            if ((found > LARGE) & (made.high[name] - made.low[name] > SAME * np.abs(made.values[name]))).any()]
     if wide:
-        yield f"{', '.join(wide)}: some intervals are wide because {why_untold(question.used, measured)}."
+        sources = imputations.schema.completion.sources(question.used)
+        yield f"{', '.join(wide)}: some intervals are wide because {why_untold(sources, imputations.measured)}."
 
 
 # A share of the variance above this is worth a sentence.
@@ -312,7 +318,7 @@ LARGE = 0.5
 
 
 def why_untold(used: Sequence[str], measured: Sequence[Sequence[str]]) -> str:
-    """Return why a release says little about some columns together."""
+    """Return why a release says little about some columns together, none of them derived: these are never measured."""
     if len(used) > 1 and measured and not any(set(used) <= set(table) for table in measured):
         return f"the release measured no table of {', '.join(used[:-1])} and {used[-1]} together"
     return "the question is finer than the cells and functions that the release measured"
