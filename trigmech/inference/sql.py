@@ -301,8 +301,8 @@ def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterat
     for few, told in ((lambda found: (found < 2).any(),
                        "some groups have no estimate, because hardly any of the {} imputed tables has a value there"),
                       (lambda found: ((found > 1) & (found < made.count)).any(),
-                       "some groups have no value in some of the {} imputed tables; their estimates come from the other "
-                       "tables")):
+                       "some groups have no value in some of the {} imputed tables; their estimates come from the "
+                       "other tables")):
         names = [name for name, found in made.tables.items() if few(found)]
         if names:
             yield f"{', '.join(names)}: {told.format(made.count)}."

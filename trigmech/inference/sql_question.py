@@ -162,8 +162,8 @@ def _check(part: Any, aggregates: bool) -> None:
             raise InputError(f"the aggregate {name!r} must be selected; it cannot appear in WHERE or GROUP BY")
         if each.get("distinct"):
             # Synthetic rows have the values that the schema lists or that were drawn, whatever the private table has.
-            raise InputError(f"the aggregate {name!r} must not have DISTINCT: a release does not tell which values occur "
-                             "in the private table")
+            raise InputError(f"the aggregate {name!r} must not have DISTINCT: a release does not tell which values "
+                             "occur in the private table")
 
 
 def _check_names(node: Tree, schema: Schema) -> None:
