@@ -39,7 +39,8 @@ class Answer:
         The values of each expression that rows are grouped by.
     values, low, high, untold : dict of str to ndarray
         Of each aggregate: the estimate, its interval, and the share of its variance that is due to what the release did
-        not measure. NaN where fewer than two tables have a value.
+        not measure. NaN where fewer than two tables have a value. An interval is NaN if more tables than 1 - level of
+        them have no value.
     tables : dict of str to ndarray of int
         How many tables each estimate comes from.
     count : int
@@ -253,6 +254,9 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
                 for part, found in zip(held, (estimate.value, estimate.low, estimate.high, estimate.untold),
                                        strict=True):
                     held[part][name][g] = float(found)
+                if (~np.isfinite(values)).mean() > 1.0 - level + SAME:
+                    # Rows that the fit happens to have there say nothing of the private table's, if it has any.
+                    held["low"][name][g] = held["high"][name][g] = math.nan
                 if growing and values.min() >= 0.0:
                     held["low"][name][g] = max(held["low"][name][g], 0.0)
     kept = _sorted(question, groups, held["values"])
@@ -298,14 +302,14 @@ def _sorted(question: Question, groups: list[tuple[Any, ...]], values: dict[str,
 
 
 def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterator[str]:
-    for few, told in ((lambda found: (found < 2).any(),
-                       "some groups have no estimate, because hardly any of the {} imputed tables has a value there"),
-                      (lambda found: ((found > 1) & (found < made.count)).any(),
-                       "some groups have no value in some of the {} imputed tables; their estimates come from the "
-                       "other tables")):
-        names = [name for name, found in made.tables.items() if few(found)]
-        if names:
-            yield f"{', '.join(names)}: {told.format(made.count)}."
+    few = [name for name, found in made.tables.items() if (found < made.count).any()]
+    if few:
+        yield (f"{', '.join(few)}: some groups have no value in some of the {made.count} imputed tables; their "
+               "estimates come from the other tables.")
+    bare = [name for name, low in made.low.items() if np.isnan(low).any()]
+    if bare:
+        yield (f"{', '.join(bare)}: some groups have no interval, because the release does not tell whether the private "
+               "table has a value there.")
     wide = [name for name, found in made.untold.items()
             if ((found > LARGE) & (made.high[name] - made.low[name] > SAME * np.abs(made.values[name]))).any()]
     if wide:
