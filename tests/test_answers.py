@@ -158,6 +158,24 @@ def test_a_derived_column_counts_as_those_that_it_follows_from():
         held, "select avg(sum) from release where region = 'north'").notes[-1]
 
 
+def test_an_outcome_that_never_varies_has_no_logistic_regression():
+    # Half of the tables have one category alone; the others lack a fit only where it does not matter.
+    points = imputations(10).points.copy()
+    answers = SCHEMA.coordinates.index("smokes now=no") + np.arange(2)
+    points[:5, :, :, answers] = [1.0, 0.0]
+    held = tm.Imputations(SCHEMA, 3_000, points, 2.0 / 3_000, True)
+    found = fitted(held, "`smokes now` ~ age", "binomial")
+    assert np.isfinite(found.values).all()
+    assert (np.abs(found.values) < 5.0).all()
+    assert np.isnan([found.low, found.high, found.p]).all()
+    assert found.notes == ("smokes now = 'yes' counts as 1.",
+                           "Some of the 10 imputed tables have no fit of some coefficients; their estimates come from "
+                           "the other tables, if there are any.",
+                           "Some coefficients have no interval, because the private table may have no fit of them.")
+    assert fitted(imputations(10), "`smokes now` ~ age", "binomial").notes == found.notes[:1]
+    assert fitted(imputations(10), "age ~ sick").notes == ()
+
+
 HOSTILE = [
     "", "   ", "select", "age", "select age from release", "select * from release", "select count(*)",
     "select count(*) from other", "select count(*) from t0", "select count(*) from t0_0", "select count(*) from arrow",

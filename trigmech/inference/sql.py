@@ -254,8 +254,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
                 for part, found in zip(held, (estimate.value, estimate.low, estimate.high, estimate.untold),
                                        strict=True):
                     held[part][name][g] = float(found)
-                if (~np.isfinite(values)).mean() > 1.0 - level + SAME:
-                    # Rows that the fit happens to have there say nothing of the private table's, if it has any.
+                if not mostly_there(values, level):
                     held["low"][name][g] = held["high"][name][g] = math.nan
                 if growing and values.min() >= 0.0:
                     held["low"][name][g] = max(held["low"][name][g], 0.0)
@@ -269,6 +268,14 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
                   {name: found[kept] for name, found in tables.items()}, len(imputations), level, f"{covers}.")
     return replace(made, notes=tuple(_notes(made, question, imputations)))
+
+
+def mostly_there(values: Array, level: float) -> bool:
+    """Return whether so many tables have a finite value (m,) that the private table surely has one.
+
+    If not, the few rows that the fit happens to have there say nothing of the private table's.
+    """
+    return float((~np.isfinite(values)).mean()) <= 1.0 - level + SAME
 
 
 def _number(name: str, values: tuple[Any, ...] | None, place: int, growing: bool) -> float:
