@@ -172,8 +172,8 @@ def test_an_outcome_that_never_varies_has_no_logistic_regression():
                            "Some of the 10 imputed tables have no fit of some coefficients; their estimates come from "
                            "the other tables, if there are any.",
                            "Some coefficients have no interval, because the private table may have no fit of them.")
-    assert fitted(imputations(10), "`smokes now` ~ age", "binomial").notes == found.notes[:1]
-    assert fitted(imputations(10), "age ~ sick").notes == ()
+    assert fitted(imputations(10), "`smokes now` ~ age", "binomial").notes[:1] == found.notes[:1]
+    assert not any("counts as 1" in note for note in fitted(imputations(10), "age ~ sick").notes)
 
 
 HOSTILE = [

@@ -315,8 +315,8 @@ def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterat
                "estimates come from the other tables.")
     bare = [name for name, low in made.low.items() if np.isnan(low).any()]
     if bare:
-        yield (f"{', '.join(bare)}: some groups have no interval, because the release does not tell whether the private "
-               "table has a value there.")
+        yield (f"{', '.join(bare)}: some groups have no interval, because the release does not tell whether the "
+               "private table has a value there.")
     wide = [name for name, found in made.untold.items()
             if ((found > LARGE) & (made.high[name] - made.low[name] > SAME * np.abs(made.values[name]))).any()]
     if wide:
