@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -139,7 +139,9 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
         halves.append([model.fit(y[half], X[half])[0] for half in (slice(first), slice(first, None))])
     again = np.array([[model.coefficients(table)[0] for table in imputations.rehearsals(k)]
                       for k in range(len(imputations.rehearsed))]).reshape(-1, 3, len(model.names))
-    return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), again, level)
+    made = _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), again, level)
+    counted = [] if model.counted is None else [f"{model.formula.response} = {model.counted!r} counts as 1."]
+    return replace(made, notes=(*counted, *made.notes))
 
 
 def check_formula(schema: Schema, formula: str, family: str) -> None:
@@ -317,10 +319,8 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
         # Of a table without such rows nothing follows; see `trigmech.inference.sql`.
         ends = (float(each.low), float(each.high), p) if mostly_there(whole[:, k], level) else (math.nan,) * 3
         found[:, k] = value, deviation, *ends, alone, float(each.untold)
-    notes = [] if model.counted is None else [f"{model.formula.response} = {model.counted!r} counts as 1."]
-    if few:
-        notes.append(f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates "
-                     "come from the other tables, if there are any.")
+    notes = [f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates come "
+             "from the other tables, if there are any."] if few else []
     if np.isnan(found[2]).any():
         notes.append("Some coefficients have no interval, because the private table may have no fit of them.")
     wide = [name for name, share, low in zip(model.names, found[6], found[2], strict=True)
