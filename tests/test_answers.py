@@ -66,9 +66,9 @@ def made():
 
 def test_counts_and_sums_are_scaled_to_the_private_table_and_means_are_not():
     found = ask(imputations(), "select count(*) as c, sum(age) s, avg(age) a, count(pay), sum(sick)/count(*) as share, "
-                               "count(distinct region) d, count(*) filter (where age > 50) + 0 as old from release")
+                               "count(*) filter (where age > 50) + 0 as old from release")
     wanted = pd.DataFrame([{"c": 3_000.0, "s": 5.0 * each["age"].sum(), "a": each["age"].mean(),
-                            "count(pay)": 5.0 * each["pay"].notna().sum(), "share": each["sick"].mean(), "d": 3.0,
+                            "count(pay)": 5.0 * each["pay"].notna().sum(), "share": each["sick"].mean(),
                             "old": 5.0 * (each["age"] > 50).sum()} for each in frames()]).mean()
     for name, value in wanted.items():
         assert found.values[name][0] == pytest.approx(value, rel=1e-9)
@@ -142,6 +142,38 @@ def test_a_wide_interval_says_which_table_was_not_measured():
     assert "finer than the cells" in told.notes[-1]
     assert "no table of age, pay and region together" in ask(replace(held, measured=(("age", "pay"),)), query).notes[-1]
     assert ask(tm.Imputations(SCHEMA, 3_000, held.points, 0.0, False, (("age",),)), query).notes == ()
+
+
+def test_an_interval_of_no_width_is_not_called_wide():
+    # Rounding is all that differs, and no share of it means anything.
+    held = replace(imputations(), white=1.0 / 30)
+    assert ask(held, "select corr(age, 2 * age) as r from release").notes == ()
+
+
+def test_a_derived_column_counts_as_those_that_it_follows_from():
+    schema = tm.Schema(SCHEMA.columns, derived={"double": "age * 2", "sum": "double + pay"})
+    held = tm.Imputations(schema, 3_000, imputations().points, 1.0 / 30, True, (("age", "pay"),))
+    assert "finer than the cells" in ask(held, "select corr(double, pay) as r from release where sum > 60").notes[-1]
+    assert "no table of region, pay and age together" in ask(
+        held, "select avg(sum) from release where region = 'north'").notes[-1]
+
+
+def test_an_outcome_that_never_varies_has_no_logistic_regression():
+    # Half of the tables have one category alone; the others lack a fit only where it does not matter.
+    points = imputations(10).points.copy()
+    answers = SCHEMA.coordinates.index("smokes now=no") + np.arange(2)
+    points[:5, :, :, answers] = [1.0, 0.0]
+    held = tm.Imputations(SCHEMA, 3_000, points, 2.0 / 3_000, True)
+    found = fitted(held, "`smokes now` ~ age", "binomial")
+    assert np.isfinite(found.values).all()
+    assert (np.abs(found.values) < 5.0).all()
+    assert np.isnan([found.low, found.high, found.p]).all()
+    assert found.notes == ("smokes now = 'yes' counts as 1.",
+                           "Some of the 10 imputed tables have no fit of some coefficients; their estimates come from "
+                           "the other tables, if there are any.",
+                           "Some coefficients have no interval, because the private table may have no fit of them.")
+    assert fitted(imputations(10), "`smokes now` ~ age", "binomial").notes[:1] == found.notes[:1]
+    assert not any("counts as 1" in note for note in fitted(imputations(10), "age ~ sick").notes)
 
 
 HOSTILE = [

@@ -524,6 +524,13 @@ def test_a_column_is_given_whatever_signs_its_name_has():
         given_of(schema, ["z=1"])
 
 
+def test_a_derived_column_is_not_given_and_the_message_says_why():
+    schema = tm.Schema([tm.Column("a", 0, 1)], derived={"twice a": "2 * a"})
+    for wrong, given in ((given_of, "twice a=1..2"), (shares_of, "twice a=1:1")):
+        with pytest.raises(InputError, match="column 'twice a' is derived, so its values follow from other columns"):
+            wrong(schema, [given])
+
+
 def test_the_command_is_a_module_too():
     done = subprocess.run([sys.executable, "-m", "trigmech", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"trigmech {tm.__version__}\n"

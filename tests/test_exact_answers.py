@@ -41,12 +41,16 @@ def test_a_group_counts_in_the_tables_that_have_it_in_both_halves():
     assert found.tables["v"].tolist() == [3, 2]
     one = held.combined(np.array([1.0, 3.0, 4.0]), np.array([[1.5, 0.5], [3.5, 2.5], [4.5, 3.5]]), 0.9, [])
     two = held.combined(np.array([5.0, 6.0]), np.array([[5.0, 6.0], [5.0, 6.0]]), 0.9, [])
-    for k, each in enumerate((one, two)):
-        assert (found.values["v"][k], found.low["v"][k], found.high["v"][k], found.untold["v"][k]) == (
-            each.value, each.low, each.high, each.untold)
+    assert (found.values["v"][0], found.low["v"][0], found.high["v"][0], found.untold["v"][0]) == (
+        one.value, one.low, one.high, one.untold)
+    # The private table may have no rows of the second group: one of four tables has none.
+    assert (found.values["v"][1], found.untold["v"][1]) == (two.value, two.untold)
+    assert np.isnan([found.low["v"][1], found.high["v"][1]]).all()
     assert found.keys == {"k": ["a", "b"]}
     assert found.notes[0] == ("v: some groups have no value in some of the 4 imputed tables; their estimates come from "
                               "the other tables.")
+    assert found.notes[1] == ("v: some groups have no interval, because the release does not tell whether the private "
+                              "table has a value there.")
     assert found.covers == "Each interval holds the value of the private table of 5,000 rows with probability 0.9."
 
 
@@ -55,6 +59,16 @@ def test_an_estimate_says_of_whom_its_interval_is(population):
     held = replace(imputations(3), population=population)
     found = held.combined(np.array([1.0, 3.0, 4.0]), np.array([[1.5, 0.5], [3.5, 2.5], [4.5, 3.5]]), 0.9, [])
     assert found.population is population
+
+
+@pytest.mark.parametrize(("lacking", "told"), [(0, True), (1, True), (2, False)])
+def test_a_group_that_may_be_empty_has_no_interval(lacking, told):
+    # 1 of 10 tables lacks it: at a level of 0.9 it has rows. Nine rows that are all alike would make its mean certain.
+    whole = [{("a",): (100.0,)} for _ in range(10)]
+    whole[:lacking] = [{} for _ in range(lacking)]
+    _, found = answer(whole, [[each, each] for each in whole], groups=[("a",)])
+    assert found.values["v"].tolist() == [100.0]
+    assert np.isfinite([found.low["v"][0], found.high["v"][0]]).all() == told
 
 
 def test_a_value_of_one_table_alone_is_no_estimate():

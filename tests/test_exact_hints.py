@@ -272,6 +272,7 @@ def guess(values, **options):
     (["31.01.2020", "01.13.2020"], "categorical", [guessing.FORMS]),
     (["10:30", "9:05"], "categorical", [guessing.TIMES]),
     (["5 kg", "7 kg"], "categorical", [UNITS]), (["1", "2", "3", "4", "x"], "categorical", [MOSTLY]),
+    (["True", "False"], "categorical", []), (["true", "no"], "categorical", []),
     (["1", "2", "3", "xx", "x"], "categorical", []), (["$5", "1", "2", "3"], "categorical", [MOSTLY]),
     (["05 kg", "7 kg"], "categorical", []), ([True, False], "categorical", []), ([1, 2], "integer", []),
     ([1, 2.5], "continuous", []), ([1, 2.0], "integer", [WHOLE]), ([datetime.date(2020, 1, 1)], "datetime", []),

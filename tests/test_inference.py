@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -266,6 +267,21 @@ def test_a_number_s_first_function_rises_and_products_are_those_of_two_columns()
     assert {(a, b) for a, b, *_ in made.factors.tolist()} == {(0, 1)}
 
 
+@pytest.mark.parametrize(("indicators", "special"), [((1,), [0.9]), ((1, 2), [0.3, 0.6]), ((1, 2, 3), [0.1, 0.3, 0.5])])
+def test_functions_of_ordinary_numbers_say_nothing_of_special_values(indicators, special):
+    k = len(indicators)
+    mass = np.array([*special, *(1.0 - sum(special)) * np.arange(1.0, 17.0) / 136.0])
+    made = SmoothFunctions.of([Partition(indicators, 0, np.linspace(-1, 1, 17))], [mass])
+    at_special, inside = np.split(made.features[0], [k])
+    # k functions are of frequencies alone: constant inside. All others are of numbers: 0 at each special value.
+    frequencies = np.ptp(inside, axis=0) < 1e-9
+    assert frequencies.sum() == k
+    np.testing.assert_allclose(at_special[:, ~frequencies], 0.0, atol=1e-9)
+    assert (~frequencies).sum() > 2
+    # Among the products' factors are two powers and the most frequent special value.
+    assert frequencies[: made.joint[0]].tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize("d", [20, 60, 90])
 def test_wide_tables_have_a_limited_number_of_products(d):
     partitions = [Partition((), j, np.linspace(-1, 1, 5)) for j in range(d)]
@@ -372,6 +388,20 @@ def test_imputations_are_tables_of_the_schema_and_cover_what_was_released(delta)
     assert (np.abs(found.value - [50.0, 0.6, 0.1]) < 4.0 * found.deviation).all()
     assert (found.deviation > 0.8 * np.array([14.4, 0.49, 0.3]) / np.sqrt(600)).all()
     assert (found.deviation < [3.0, 0.12, 0.08]).all()
+
+
+def test_imputations_have_the_missing_values_that_the_release_tells():
+    # Nine of ten are missing, so what the release says of the numbers is mostly noise, which no rows can have.
+    rng = np.random.default_rng(0)
+    table = pa.table({"seldom": pa.array(rng.normal(50.0, 10.0, 2_000), mask=rng.random(2_000) < 0.9),
+                      "x": rng.normal(0.0, 1.0, 2_000)})
+    schema = tm.Schema([tm.Column("seldom", 0, 100, missing="keep"), tm.Column("x", -5, 5)])
+    made = tm.synthesize(table, schema, tm.Budget(0.5, 1e-6), rng=np.random.default_rng(1))
+    rows = made.weighted()
+    told = float(rows.weights @ np.ma.getmaskarray(rows.columns["seldom"]))
+    found = made.imputations(10).estimate(lambda table: np.mean(np.ma.getmaskarray(table["seldom"])))
+    assert abs(told - 0.9) < 0.03
+    assert abs(float(found.value) - told) < 0.01
 
 
 @pytest.mark.nightly  # Both are compared with their law, of injected numbers, in test_intervals_law.py.

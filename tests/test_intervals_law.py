@@ -42,13 +42,15 @@ def test_p_values_have_one_degree_of_freedom_less_than_there_are_tables():
     rng = np.random.default_rng(1)
     whole = np.array([0.3, 0.05]) + 0.1 * rng.normal(size=(5, 2))
     halves = whole[:, None] + 0.1 * rng.normal(size=(5, 2, 2))
-    # The second coefficient has no fit in a table: four are left.
+    # The second coefficient has no fit in a table: four are left, which are enough at a level of 0.8.
     whole[2, 1] = np.nan
-    found = _combined(made, model, "y ~ x", whole, halves, np.full((5, 2), 0.1), np.zeros((0, 3, 2)), 0.95)
+    found, strict = (_combined(made, model, "y ~ x", whole, halves, np.full((5, 2), 0.1), np.zeros((0, 3, 2)), level)
+                     for level in (0.8, 0.95))
+    assert np.isnan([strict.low, strict.high, strict.p]).tolist() == [[False, True]] * 3
     for k, tables in enumerate((5, 4)):
         t = found.values[k] / found.deviations[k]
         assert found.p[k] == pytest.approx(2.0 * stats.t.sf(abs(t), tables - 1), rel=1e-9)
-        reach = found.deviations[k] * stats.t.ppf(0.975, tables - 1)
+        reach = found.deviations[k] * stats.t.ppf(0.9, tables - 1)
         assert (found.low[k], found.high[k]) == pytest.approx((found.values[k] - reach, found.values[k] + reach))
     # What a plain regression of so many rows as the private table has would say.
     assert found.naive.tolist() == pytest.approx([0.1 * np.sqrt(60 / 5_000)] * 2)

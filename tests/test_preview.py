@@ -139,6 +139,13 @@ def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
     assert preview(N, SCHEMA, tm.Budget(1.0, 1e-5), ledger=pure).to_dict()["ledger"]["total_after"] is None
 
 
+def test_a_preview_prints_no_name_that_a_terminal_would_take_for_commands():
+    lines = str(preview(N, tm.Schema([tm.Column("pay\nmonthly", 0, 1), tm.Column("b\x1b[2J", 0, 1)]),
+                        tm.Budget(1.0, 1e-5))).splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert sum(line.startswith(r"  pay\nmonthly  ") for line in lines) == 2
+
+
 def test_a_preview_is_plain_data_and_draws_nothing(monkeypatch):
     monkeypatch.setattr("trigmech.privacy.noise.SystemNoise.gaussian", None)
     monkeypatch.setattr(MomentDesign, "head", "the plan")

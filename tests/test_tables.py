@@ -180,6 +180,15 @@ def test_integers_beyond_those_of_floats_are_rounded_and_never_quoted():
         np.testing.assert_array_equal(tables.to_matrix(table, ("a",)), [[float(2**60 + 7131)], [np.nan]])
 
 
+@pytest.mark.parametrize("digits", [0, 2, 6])
+def test_decimals_are_the_floats_that_are_nearest(digits):
+    # A special value of 99.99 equals no 99.99000000000001.
+    values = [decimal.Decimal(k).scaleb(-digits) for k in range(0, 99_999, 97)]
+    table = pa.table({"a": pa.array([*values, None], pa.decimal128(20, digits))})
+    for held in (table, pl.from_arrow(table), table.to_pandas()):
+        np.testing.assert_array_equal(tables.to_matrix(held, ("a",))[:, 0], [*map(float, values), np.nan])
+
+
 def test_objects_that_are_all_numbers_are_numbers():
     values = np.array([[10**400], [-10**400], [True], [None], [pd.NA], [np.float32(0.5)],
                        [decimal.Decimal("sNaN")]], dtype=object)

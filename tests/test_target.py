@@ -77,7 +77,7 @@ def test_a_release_of_a_target_is_rehearsed_as_it_was_planned(tmp_path):
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"target": "z"}, "the target, 'z', must be one of the columns a, b"),
+    ({"target": "z"}, "the target, 'z', must be one of the columns 'a', 'b'"),
     ({"target": ""}, "target must be the name of a column, not ''"),
     ({"target": 3}, "target must be the name of a column, not 3"),
     ({"target": "y", "workload": tm.workload.Marginals(2)}, "give a target or a workload, not both")])
@@ -120,7 +120,7 @@ def test_the_command_refuses_a_wrong_target_and_charges_nothing(run, tmp_path): 
     for more in ("", " --dry-run"):
         status, _, said = run(*f"{command} --target label{more}".split())
         assert status == 2
-        assert "the target, 'label', must be one of the columns age, income, colour, joined" in said
+        assert "the target, 'label', must be one of the columns 'age', 'income', 'colour', 'joined'" in said
     assert not tm.LedgerFile.exists("book.json") or not tm.LedgerFile.open("book.json").entries
     assert not (tmp_path / "new.tm").exists()
     smooth = "part design --schema schema.toml --n 150 --epsilon 1 --out new.json --smooth --target income"

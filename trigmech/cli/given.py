@@ -60,6 +60,8 @@ def _column(schema: Schema, name: str) -> Column:
     for column in schema.columns:
         if column.name == name:
             return column
+    if name in schema.table_names:
+        raise InputError(f"column {name!r} is derived, so its values follow from other columns: give those of these")
     raise InputError(f"there is no column {name!r}; the columns are {', '.join(map(repr, schema.names))}")
 
 

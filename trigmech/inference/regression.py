@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from trigmech._validate import check_choice, check_level
 from trigmech.errors import InputError
 from trigmech.inference.formula import Formula, parsed_formula
 from trigmech.inference.imputations import Imputations, truth_of
-from trigmech.inference.sql import LARGE, why_untold
+from trigmech.inference.sql import LARGE, mostly_there, why_untold
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import like
 
@@ -139,7 +139,9 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
         halves.append([model.fit(y[half], X[half])[0] for half in (slice(first), slice(first, None))])
     again = np.array([[model.coefficients(table)[0] for table in imputations.rehearsals(k)]
                       for k in range(len(imputations.rehearsed))]).reshape(-1, 3, len(model.names))
-    return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), again, level)
+    made = _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), again, level)
+    counted = [] if model.counted is None else [f"{model.formula.response} = {model.counted!r} counts as 1."]
+    return replace(made, notes=(*counted, *made.notes))
 
 
 def check_formula(schema: Schema, formula: str, family: str) -> None:
@@ -193,6 +195,9 @@ class _Model:
         held = X.any(axis=0)
         if len(y) <= held.sum() or not np.isfinite(X).all() or not np.isfinite(y).all():
             return found[0], found[1]
+        if self.family == "binomial" and y.min() == y.max():
+            # The intercept would be as far from 0 as the solver's steps go.
+            return found[0], found[1]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
@@ -207,6 +212,12 @@ class _Model:
             except Exception:  # Its libraries raise many kinds where a table has no such fit.
                 return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
         return found[0], found[1]
+
+    @property
+    def counted(self) -> str | None:
+        """The category of the left side that counts as 1; None of numbers."""
+        levels = self._levels.get(self.formula.response or "")
+        return None if not levels else str(levels[1])
 
     def _levels_of(self, name: str) -> list[Any] | None:
         """Return the categories of a column of texts; None for numbers."""
@@ -305,12 +316,18 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
                                again[:, :, k : k + 1]) if deviation > 0.0 else math.nan
         # As one table of as many rows as the private one would have.
         alone = float(naive[there, k].mean()) * math.sqrt(imputations.rows / imputations.n)
-        found[:, k] = value, deviation, float(each.low), float(each.high), p, alone, float(each.untold)
+        # Of a table without such rows nothing follows; see `trigmech.inference.sql`.
+        ends = (float(each.low), float(each.high), p) if mostly_there(whole[:, k], level) else (math.nan,) * 3
+        found[:, k] = value, deviation, *ends, alone, float(each.untold)
     notes = [f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates come "
-             "from the other tables."] if few else []
-    wide = [name for name, share in zip(model.names, found[6], strict=True) if share > LARGE]
+             "from the other tables, if there are any."] if few else []
+    if np.isnan(found[2]).any():
+        notes.append("Some coefficients have no interval, because the private table may have no fit of them.")
+    wide = [name for name, share, low in zip(model.names, found[6], found[2], strict=True)
+            if share > LARGE and not math.isnan(low)]
     if wide:
-        why = why_untold(tuple(model.formula.columns.values()), imputations.measured)
+        sources = imputations.schema.completion.sources(model.formula.columns.values())
+        why = why_untold(sources, imputations.measured)
         notes.append(f"{', '.join(wide)}: the interval is wide because {why}.")
     values, deviations, low, high, p_values, alone_all, untold = found
     return Regression(formula, model.family, model.names, values, deviations, low, high, p_values, alone_all, untold,

@@ -95,21 +95,25 @@ def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int, 
 
     They are indicators of the most frequent categories but one; for a number its powers, special values, then
     polynomials of its ranks, without which a density could be wrong only where few measured functions see it.
+
+    Powers are made orthogonal to the special values, not these to powers. So there are functions of frequencies alone,
+    which a release tells well, and the others are of ordinary numbers alone. If few rows have ordinary numbers,
+    functions of both are known badly, and rows that meet these as well as they can would have wrong frequencies.
     """
     k, p = len(partition.indicators), mass / max(float(mass.sum()), np.finfo(float).tiny)
     frequent = np.argsort(-p[:k], kind="stable")
     held = [(np.eye(len(p))[c], 1.0) for c in frequent if 0.0 < p[c] < 1.0]
     if partition.value is None:
-        raw, joint = held[1 : CATEGORIES + 1], CATEGORIES_OF_PAIRS
-        plain = len(raw)
+        raw = held[1 : CATEGORIES + 1]
+        order, joint, plain = range(len(raw)), CATEGORIES_OF_PAIRS, len(raw)
     else:
         place = np.concatenate([np.zeros(k), partition.centres])
-        powers = [(place**power, float(power)) for power in range(1, POWERS + 1)]
-        some = held[:1]
-        raw, joint = [*powers[:POWERS_OF_PAIRS], *some, *powers[POWERS_OF_PAIRS:], *held[1:CATEGORIES]], (
-            POWERS_OF_PAIRS + len(some))
-        plain = len(raw)
+        count, some = min(len(held), CATEGORIES), min(len(held), 1)
+        raw = [*held[:count], *((place**power, float(power)) for power in range(1, POWERS + 1))]
+        joint, plain = POWERS_OF_PAIRS + some, len(raw)
         raw += _of_ranks(p, k)
+        order = np.r_[count : count + POWERS_OF_PAIRS, :some, count + POWERS_OF_PAIRS : plain, some:count,
+                      plain : len(raw)]
     basis, kept = [np.ones(len(p))], list[int]()
     for number, (values, _) in enumerate(raw):
         rest = values
@@ -121,8 +125,10 @@ def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int, 
         if size > TOLD * float(np.sqrt(p @ values**2)):
             basis.append(rest / size)
             kept.append(number)
-    return (np.column_stack(basis)[:, 1:], np.array([raw[number][1] for number in kept]),
-            sum(number < joint for number in kept), sum(number < plain for number in kept))
+    listed = [number for number in order if number in kept]
+    return (np.column_stack(basis)[:, [1 + kept.index(number) for number in listed]],
+            np.array([raw[number][1] for number in listed]), sum(number in kept for number in order[:joint]),
+            sum(number < plain for number in kept))
 
 
 def _of_ranks(p: Array, k: int) -> list[tuple[Array, float]]:

@@ -17,7 +17,7 @@ from trigmech._arrays import Array
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
-from trigmech.inference.imputations import Imputations, truth_of
+from trigmech.inference.imputations import SAME, Imputations, truth_of
 from trigmech.inference.sql_question import ENDS, MARK, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema, counted
 from trigmech.tables.frames import like
@@ -39,7 +39,8 @@ class Answer:
         The values of each expression that rows are grouped by.
     values, low, high, untold : dict of str to ndarray
         Of each aggregate: the estimate, its interval, and the share of its variance that is due to what the release did
-        not measure. NaN where fewer than two tables have a value.
+        not measure. NaN where fewer than two tables have a value. An interval is NaN if more tables than 1 - level of
+        them have no value.
     tables : dict of str to ndarray of int
         How many tables each estimate comes from.
     count : int
@@ -253,6 +254,8 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
                 for part, found in zip(held, (estimate.value, estimate.low, estimate.high, estimate.untold),
                                        strict=True):
                     held[part][name][g] = float(found)
+                if not mostly_there(values, level):
+                    held["low"][name][g] = held["high"][name][g] = math.nan
                 if growing and values.min() >= 0.0:
                     held["low"][name][g] = max(held["low"][name][g], 0.0)
     kept = _sorted(question, groups, held["values"])
@@ -264,7 +267,15 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
                   {name: found[kept] for name, found in tables.items()}, len(imputations), level, f"{covers}.")
-    return replace(made, notes=tuple(_notes(made, question, imputations.measured)))
+    return replace(made, notes=tuple(_notes(made, question, imputations)))
+
+
+def mostly_there(values: Array, level: float) -> bool:
+    """Return whether so many tables have a finite value (m,) that the private table surely has one.
+
+    If not, the few rows that the fit happens to have there say nothing of the private table's.
+    """
+    return float((~np.isfinite(values)).mean()) <= 1.0 - level + SAME
 
 
 def _number(name: str, values: tuple[Any, ...] | None, place: int, growing: bool) -> float:
@@ -297,14 +308,20 @@ def _sorted(question: Question, groups: list[tuple[Any, ...]], values: dict[str,
     return places[: question.limit]
 
 
-def _notes(made: Answer, question: Question, measured: Sequence[Sequence[str]]) -> Iterator[str]:
+def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterator[str]:
     few = [name for name, found in made.tables.items() if (found < made.count).any()]
     if few:
         yield (f"{', '.join(few)}: some groups have no value in some of the {made.count} imputed tables; their "
                "estimates come from the other tables.")
-    wide = [name for name, found in made.untold.items() if (found > LARGE).any()]
+    bare = [name for name, low in made.low.items() if np.isnan(low).any()]
+    if bare:
+        yield (f"{', '.join(bare)}: some groups have no interval, because the release does not tell whether the "
+               "private table has a value there.")
+    wide = [name for name, found in made.untold.items()
+            if ((found > LARGE) & (made.high[name] - made.low[name] > SAME * np.abs(made.values[name]))).any()]
     if wide:
-        yield f"{', '.join(wide)}: some intervals are wide because {why_untold(question.used, measured)}."
+        sources = imputations.schema.completion.sources(question.used)
+        yield f"{', '.join(wide)}: some intervals are wide because {why_untold(sources, imputations.measured)}."
 
 
 # A share of the variance above this is worth a sentence.
@@ -312,7 +329,7 @@ LARGE = 0.5
 
 
 def why_untold(used: Sequence[str], measured: Sequence[Sequence[str]]) -> str:
-    """Return why a release says little about some columns together."""
+    """Return why a release says little about some columns together, none of them derived: these are never measured."""
     if len(used) > 1 and measured and not any(set(used) <= set(table) for table in measured):
         return f"the release measured no table of {', '.join(used[:-1])} and {used[-1]} together"
     return "the question is finer than the cells and functions that the release measured"

@@ -92,7 +92,7 @@ def _parsed(connection: Any, query: Any, schema: Schema) -> Question:
             for each in _expressions(node.get(part)) if each["class"] == "COLUMN_REF"}
     names = _names(connection, items)
     named = tuple(name for name in schema.table_names if name.lower() in used)
-    return Question(tree, names, keys, tuple(_name(item) in GROWING and not item.get("distinct") for item in items),
+    return Question(tree, names, keys, tuple(_name(item) in GROWING for item in items),
                     order, limit, named, tuple(name for name in named if name.lower() in _categories(schema)))
 
 
@@ -160,6 +160,10 @@ def _check(part: Any, aggregates: bool) -> None:
                              f"{', '.join(sorted(AGGREGATES))} and simple functions of numbers, texts and dates")
         if name in AGGREGATES and not aggregates:
             raise InputError(f"the aggregate {name!r} must be selected; it cannot appear in WHERE or GROUP BY")
+        if each.get("distinct"):
+            # Synthetic rows have the values that the schema lists or that were drawn, whatever the private table has.
+            raise InputError(f"the aggregate {name!r} must not have DISTINCT: a release does not tell which values "
+                             "occur in the private table")
 
 
 def _check_names(node: Tree, schema: Schema) -> None:
@@ -295,7 +299,7 @@ def _scaled(part: Any, template: Tree) -> Any:
         return [_scaled(each, template) for each in part]
     if not isinstance(part, dict):
         return part
-    if _name(part) in GROWING and not part.get("distinct"):
+    if _name(part) in GROWING:
         return _placed(template, part | {"alias": ""}) | {"alias": part.get("alias", "")}
     return {name: _scaled(each, template) for name, each in part.items()}
 

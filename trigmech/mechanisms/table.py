@@ -95,7 +95,8 @@ class TableMechanism(Mechanism):
         name = getattr(self.workload, "crossed", None) or self.target
         if name is not None and name not in facts.names:
             role = "the target" if self.target else "the column that the workload is crossed with"
-            raise InputError(f"{role}, {shown(name)}, must be one of the columns {', '.join(facts.names)}")
+            raise InputError(f"{role}, {shown(name)}, must be one of the columns "
+                             f"{', '.join(map(repr, facts.names))}")
         crossed = () if name is None else (facts.names.index(name),)
         check_points(self.most_points(facts.n, facts.domain.d), facts.domain.d)
         triples = THREE_BESIDE_TWO if self.workload is None else THREE_ASKED * (self.workload.k > 2)

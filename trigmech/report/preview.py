@@ -8,6 +8,7 @@ from typing import Any
 from trigmech._html import html_table
 from trigmech._validate import is_integer
 from trigmech.errors import InputError, TrigmechError, shown
+from trigmech.inspection.findings import printable
 from trigmech.mechanisms.base import Mechanism
 from trigmech.privacy.accounting import filtered_epsilon
 from trigmech.privacy.budget import BOUNDS_SHARE, Budget, Charge, shown_up
@@ -66,11 +67,12 @@ class Preview:
         return self.outlook.together
 
     def __str__(self) -> str:
-        width = max((len(each.column) for each in self.columns), default=0)
+        names = [printable(each.column) for each in self.columns]
+        width = max(map(len, names), default=0)
         looked = "no cell was read" + " except the persons' identifiers" * (self.whose == "persons")
         lines = [f"{self.n:,} {self.whose}, budget {self.budget}: nothing is charged, and {looked}",
                  "expected noise in the release (standard deviation; in 1 case of 20 the error is twice as large):",
-                 *(f"  {each.column:<{width}}  {each}" for each in self.columns),
+                 *(f"  {name:<{width}}  {each}" for name, each in zip(names, self.columns, strict=True)),
                  *(f"  {each}" for each in self.together), self.outlook.words]
         if self.outlook.predicted:
             lines.append("predicted root mean square error of queries, with numbers on a scale from -1 to 1:")

@@ -115,6 +115,15 @@ class Completion:
         """The derived columns that hold numbers, and to how many digits after the point they are rounded, or None."""
         return {name: digits for name, formula, digits in self.steps if formula.range.sort == "numbers"}
 
+    def sources(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns, none of them derived, from which these follow."""
+        held = dict.fromkeys(names)
+        for name, formula, _ in reversed(self.steps):
+            if name in held:
+                del held[name]
+                held.update(dict.fromkeys(sorted(formula.reads)))
+        return tuple(held)
+
     def completed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values (m,) of all columns by name, in order; masked where a derived one may be missing."""
         held = self.known(values)

@@ -208,7 +208,9 @@ def _doubts_of_numbers(values: list[str], decimal: str) -> list[str]:
         return []
     causes = [cause_of_number(value, decimal) for value in values]
     units = [WITH_UNIT.fullmatch(value) is not None for value in values]
-    numbers = [cause in ("", "thousands", "decimal sign") for cause in causes]
+    # A reader takes "true" for 1, but who wrote it meant no number.
+    numbers = [cause in ("", "thousands", "decimal sign") and any(map(str.isdigit, value))
+               for cause, value in zip(causes, values, strict=True)]
     if sum(a or b for a, b in zip(numbers, units, strict=True)) < MOST_ARE * len(values):
         return []
     if any(cause in ("thousands", "decimal sign") for cause in causes):

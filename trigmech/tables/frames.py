@@ -358,8 +358,12 @@ def _to_floats(series: "nw.Series") -> NDArray:
     if series.implementation.is_pyarrow():
         import pyarrow
 
+        held = series.to_native()
+        # Arrow's own cast makes 99.99000000000001 of the decimal 99.99, which a special value would not equal.
+        if pyarrow.types.is_decimal(held.type):
+            held = held.cast(pyarrow.string())
         # Unsafe only in that integers beyond 2^53 are rounded, as everywhere else.
-        return of_arrow(series.to_native().cast(pyarrow.float64(), safe=False), np.nan)
+        return of_arrow(held.cast(pyarrow.float64(), safe=False), np.nan)
     if series.implementation.is_pandas_like():
         # Not by a cast: those of types backed by Arrow refuse integers beyond 2^53.
         return series.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
