@@ -68,13 +68,15 @@ def sums(workers, asked, schema=SCHEMA):
 # The same bits
 
 
-def test_processes_release_the_bits_of_one(whole, pattern, tmp_path):
+# By day parts of a table by moments are those of one process, below.
+@pytest.mark.parametrize("mechanism", [pytest.param("moments", marks=pytest.mark.nightly), "tables"])
+def test_processes_release_the_bits_of_one(mechanism, whole, pattern, tmp_path):
     files = sorted(Path(pattern).parent.glob("[0-9].parquet"))
-    for mechanism, data, workers in (("tables", pattern, 2), ("moments", files[::-1], 1)):
-        alone = measured(whole, tmp_path, mechanism)
-        assert measured(whole.to_pandas(), tmp_path, mechanism) == alone
-        assert measured(pattern, tmp_path, mechanism) == alone
-        assert measured(data, tmp_path, mechanism, engine="processes", workers=workers) == alone
+    data, workers = {"tables": (pattern, 2), "moments": (files[::-1], 1)}[mechanism]
+    alone = measured(whole, tmp_path, mechanism)
+    assert measured(whole.to_pandas(), tmp_path, mechanism) == alone
+    assert measured(pattern, tmp_path, mechanism) == alone
+    assert measured(data, tmp_path, mechanism, engine="processes", workers=workers) == alone
 
 
 @pytest.mark.nightly  # By day test_sums.py cuts and orders rows in many ways.

@@ -81,11 +81,13 @@ def sums(address, data, asked):
         return private.rows(SCHEMA).sums(asked)
 
 
-def test_dask_releases_the_bits_of_a_frame(address, whole, pattern, tmp_path):
-    for mechanism in MECHANISMS:
-        alone = measured(whole, tmp_path, mechanism)
-        assert measured(frame(whole, 7), tmp_path, mechanism, scheduler=address) == alone
-        assert measured(pattern, tmp_path, mechanism, engine="dask", scheduler=address) == alone
+# By day each mechanism, each form, and both once.
+@pytest.mark.daily("frame-moments", "files-tables")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("form", ["frame", "files"])
+def test_dask_releases_the_bits_of_a_frame(form, mechanism, address, whole, pattern, tmp_path):
+    data, options = (frame(whole, 7), {}) if form == "frame" else (pattern, {"engine": "dask"})
+    assert measured(data, tmp_path, mechanism, scheduler=address, **options) == measured(whole, tmp_path, mechanism)
 
 
 @pytest.mark.nightly  # By day seven partitions, above.

@@ -289,7 +289,7 @@ def chances(weight, planted=1.0):
 
 
 def test_exchanges_follow_their_density_and_half_a_weight_would_be_seen():
-    weight, runs, sweeps = 0.12, 3_000, 12
+    weight, runs, sweeps = 0.2, 1_500, 5
     compiled, made = exchanges(np.array([[2.0, 1.0], [1.0, 2.0]]) / 6.0)
     found = np.zeros(4)
     for run in range(runs):

@@ -337,6 +337,7 @@ def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_
     assert differences(list(first.values()), list(second.values())) == []
 
 
+@pytest.mark.nightly  # It looks at the cases, not at the package.
 def test_all_kinds_of_queries_are_among_those_that_are_saved():
     kinds = {type(each.query) for case in TABLES_OF_ALL_KINDS for each in made(case).release.measurements}
     assert kinds == {Histogram, HistogramWithEnds, PrefixSums, PrefixSumsWithEnds, Contrasts, Signs, Detail, Marginal,
@@ -529,7 +530,7 @@ class Far:
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "SimulatedNoise", Far)
-    for seed in range(2):
+    for seed in range(1):
         moments = measure(mixed_table(), MIXED, design(300, MIXED, budget, TABLES), np.random.default_rng(seed))
         moments.save(tmp_path / "a.tm")
         assert differences(moments, NoisyMoments.load(tmp_path / "a.tm")) == []

@@ -268,7 +268,8 @@ def law_of_draws(found):
     return mean, np.einsum("m,mij->ij", odds, np.array(within)) + (means - mean).T @ ((means - mean) * odds[:, None])
 
 
-@pytest.mark.parametrize("noise", [0.02, 0.3])
+# With more noise more models are likely, and looked at one by one.
+@pytest.mark.parametrize("noise", [0.02, pytest.param(0.3, marks=pytest.mark.nightly)])
 def test_the_density_is_the_posterior_of_all_models_and_draws_scatter_as_it_does(noise, few_models):
     count, rng = 24, np.random.default_rng(1)
     true = np.diff(np.linspace(0.0, 1.0, count + 1) ** 2.0)
@@ -320,7 +321,7 @@ def test_plausible_columns_scatter_as_the_posterior_does():
     def below(held):
         return np.interp(-0.5, held.partition.edges, np.concatenate([[0.0], np.cumsum(held.mass)]))
 
-    drawn = [below(plausible.plausible_column(column, look, [], rng)) for _ in range(200)]
+    drawn = [below(plausible.plausible_column(column, look, [], rng)) for _ in range(100)]
     wanted = [np.clip(density_of_signs(exact, 0.2, 1.0, 64).drawn(rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
     assert np.std(drawn) == pytest.approx(np.std(wanted), rel=0.3)
 
