@@ -96,9 +96,9 @@ def pytest_collection_finish(session):
     # What was collected stays to the end, so it need not be looked through for garbage again and again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
     # Before pytest-xdist hears of the collection: it starts tests when all processes are done with their share.
     share_of_compiling(session.config)
+    gc.set_threshold(20_000, 20, 20)
 
 
 def share_of_compiling(config):

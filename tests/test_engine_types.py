@@ -40,7 +40,8 @@ def thirds(whole):
 
 
 # The others are like one of these for every library, and are tried at night.
-BY_DAY = {"uint64", "text", "times of a zone"}
+# Times of a zone by Spark.
+BY_DAY = {"uint64", "text"}
 
 
 @pytest.mark.parametrize("kind", [kind if kind in BY_DAY else pytest.param(kind, marks=pytest.mark.nightly)

@@ -118,11 +118,11 @@ def test_the_chosen_options_are_the_nearest_of_the_committed_search(table):
 
 
 def test_a_cell_measures_all_three_workloads_as_the_package_does(folders):
-    cell = runs.release("WDBC", "ImprovedTrigII", {"n_candidates": 500}, delta=1e-3, n_queries=50, repetition=2)
+    cell = runs.release("WDBC", "ImprovedTrigII", {"n_candidates": 100}, delta=1e-3, n_queries=50, repetition=2)
     result = cells.run_cell(cell)
     X = runs.cube("WDBC")
     rng = np.random.default_rng([2, *b"WDBC"])
-    release = tm.synthesize(X, tm.Schema.cube(30), tm.Budget(1.0, 1e-3), tm.ImprovedTrigII(n_candidates=500), rng)
+    release = tm.synthesize(X, tm.Schema.cube(30), tm.Budget(1.0, 1e-3), tm.ImprovedTrigII(n_candidates=100), rng)
     for which, workload in runs.workloads(30, 50).items():
         errors = workload.errors(X, release.distribution)
         np.testing.assert_allclose(result[which]["absolute"], errors.max(axis=0), rtol=1e-12)

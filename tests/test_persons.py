@@ -309,7 +309,7 @@ def test_no_person_moves_what_is_drawn_for_further_than_is_charged(order, monkey
     design = tm.design(60, SCHEMA, BUDGET, mechanism)
     rest = visits(59, seed=2)
     moved: dict[str, list[float]] = {}
-    for seed in range(12):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         values = []
         for _ in range(2):
