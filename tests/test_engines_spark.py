@@ -69,7 +69,7 @@ def session(tmp_path_factory):
                 .config("spark.sql.shuffle.partitions", "3").config("spark.sql.warehouse.dir", str(folder))
                 .config("spark.driver.host", "127.0.0.1").config("spark.ui.showConsoleProgress", "false")
                 .config("spark.python.daemon.module", "spark_daemon")
-                # Java's better compiler would take longer than what it makes faster, and so would proofs of its classes.
+                # Java's better compiler takes longer than what it makes faster, and so do checks of its classes.
                 .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
                         "-XX:+IgnoreUnrecognizedVMOptions -XX:-BytecodeVerificationRemote").getOrCreate())
         made.sparkContext.setLogLevel("OFF")
@@ -160,15 +160,16 @@ def test_types_that_spark_lacks_are_named(session, tmp_path):
             tm.synthesize(files, PERSONS, BUDGET, engine="spark")
 
 
-def test_files_that_differ_in_a_type_are_those_of_other_engines(session, tmp_path):
+@pytest.mark.daily("times and times of a zone")
+@pytest.mark.parametrize("kind", DIFFERENT)
+def test_files_that_differ_in_a_type_are_those_of_other_engines(kind, session, tmp_path):
     without = tm.Schema([tm.Column("x", 0, 10)])
-    for kind in DIFFERENT:
-        tables, name = different(kind)
-        files = in_files(tmp_path / kind, *tables)
-        said = outcome(files, engine="spark")
-        assert said == outcome(files)
-        assert said.startswith(f"column '{name}' has the type ")
-        assert outcome(files, without, engine="spark") == outcome(files, without)
+    tables, name = different(kind)
+    files = in_files(tmp_path / kind, *tables)
+    said = outcome(files, engine="spark")
+    assert said == outcome(files)
+    assert said.startswith(f"column '{name}' has the type ")
+    assert outcome(files, without, engine="spark") == outcome(files, without)
 
 
 def test_files_of_any_name_are_read_whole_or_refused(session, tmp_path):
@@ -220,6 +221,7 @@ def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):
     assert found.n == N
 
 
+@pytest.mark.nightly  # By day with Dask: the same function keeps rows out of what both say.
 def test_no_message_quotes_a_row(session, whole, tmp_path):
     data = frame(session, tmp_path, whole)
     with pytest.raises(WorkerError, match=r"^a worker failed on a piece of the table \(RuntimeError\)$"):

@@ -196,6 +196,7 @@ def test_a_fit_that_missed_has_wider_bounds_that_hold():
     assert bounds.max() > 3.0 * made.error_bars(statistics.ranges(SCHEMA, "age", [20.0, 30.0, 40.0])).error.bound.max()
 
 
+@pytest.mark.nightly  # By day with private bounds, above.
 @pytest.mark.usefixtures("few_resamples")
 def test_loaded_releases_have_the_same_bars(tmp_path):
     made = dataclasses.replace(released()[1])
