@@ -71,7 +71,8 @@ def session(tmp_path_factory):
                 .config("spark.python.daemon.module", "spark_daemon")
                 # Java's better compiler takes longer than what it makes faster, and so do checks of its classes.
                 .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-                        "-XX:+IgnoreUnrecognizedVMOptions -XX:-BytecodeVerificationRemote").getOrCreate())
+                        "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions "
+                        "-XX:-BytecodeVerificationRemote").getOrCreate())
         made.sparkContext.setLogLevel("OFF")
         yield made
         made.stop()
