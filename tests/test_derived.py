@@ -67,7 +67,7 @@ def joined(part):
         part.map(lambda drawn: tuple(f"({one}) ** 2" for one in drawn)))
 
 
-@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+@settings(max_examples=400, derandomize=True, deadline=None, database=None)
 @given(st.recursive(LEAVES, joined, max_leaves=6))
 def test_a_formula_is_what_python_would_compute_and_stays_in_its_range_or_it_is_refused(drawn):
     text, plain = drawn
