@@ -171,7 +171,8 @@ def test_regressions_are_those_of_least_squares_on_real_rows():
                 most = max(dict.fromkeys(sorted(known)), key=known.count)
                 columns += [[value == cell for value in values] for cell in {*plain(name, TRUE)} - {most}]
             else:
-                columns.append([0.0 if value is None else (value - np.mean(known)) / np.std(known) for value in values])
+                middle, width = np.mean(known), np.std(known)
+                columns.append([0.0 if value is None else (value - middle) / width for value in values])
                 if None in plain(name, TRUE):
                     columns.append([value is None for value in values])
         return np.column_stack(columns).astype(float)
