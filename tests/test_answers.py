@@ -370,6 +370,7 @@ def run(tmp_path, monkeypatch, capsys, made):
     return call
 
 
+@pytest.mark.nightly  # By day test_options.py asks for each option of it.
 def test_a_file_of_imputations_is_made_once_and_answers_alike(run, tmp_path):
     asked = ("ask", "clinic.tm", "select region, avg(pay) p from release group by region", "--imputations", "kept",
              "--count", "3")

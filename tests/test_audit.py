@@ -108,7 +108,7 @@ def test_ratios_of_gaussian_and_laplace_noise_have_their_laws():
     assert np.abs(ratio).max() <= 1.0
 
 
-@pytest.mark.daily(2)  # Each law, and releases of one round and of several.
+@pytest.mark.daily(4)  # Each law, and releases of one round and of several.
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_the_ratio_is_one_function_of_what_was_drawn(name):
     # Given the outputs of a run, both tables ask noise for values that do not depend on whose run it was.

@@ -44,6 +44,7 @@ def thirds(whole):
 BY_DAY = {"uint64", "text"}
 
 
+@pytest.mark.daily("uint64")  # Text is, below.
 @pytest.mark.parametrize("kind", [kind if kind in BY_DAY else pytest.param(kind, marks=pytest.mark.nightly)
                                   for kind in IDENTIFIERS])
 def test_identifiers_of_a_type_name_the_same_persons_for_every_engine(kind, dask, tmp_path, monkeypatch):
@@ -104,6 +105,7 @@ MIXED = {"whole and other numbers": [1, 1.0, 2, 3], "numbers and text": [1, "1",
 
 
 # Text alone is compared by day above, and in all these ways beside numbers.
+@pytest.mark.daily("numbers and text")
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.nightly] * (
     kind in ("text", "whole and other numbers", "whole numbers")))
                                   for kind in MIXED])
@@ -146,7 +148,7 @@ PARTITIONS = {
 }
 
 
-@pytest.mark.daily("another order", "more columns", "text", "other numbers", "times")
+@pytest.mark.daily("other numbers", "text", "times")
 @pytest.mark.parametrize("kind", PARTITIONS)
 def test_partitions_that_differ_from_what_dask_was_told(kind, dask):
     other, said = PARTITIONS[kind]

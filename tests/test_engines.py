@@ -97,6 +97,7 @@ def test_sums_have_the_same_bits_from_1_7_and_300_pieces(whole):
 
 
 # Parts find private bounds alike by day, in test_parts.py, where the same questions are asked.
+@pytest.mark.nightly  # By day test_categories.py asks the same of a file.
 @pytest.mark.parametrize("private", [pytest.param("bounds", marks=pytest.mark.nightly), "categories"])
 def test_what_is_private_of_the_schema_is_found_alike(private, whole, pattern, tmp_path):
     columns = list(COLUMNS)
@@ -108,6 +109,7 @@ def test_what_is_private_of_the_schema_is_found_alike(private, whole, pattern, t
     assert measured(pattern, tmp_path, schema=schema, workers=2) == measured(whole, tmp_path, schema=schema)
 
 
+@pytest.mark.nightly  # By day test_engine_types.py and test_persons.py fill many buckets.
 def test_persons_in_many_buckets_release_the_bits_of_a_frame(tmp_path, monkeypatch):
     schema = tm.Schema(COLUMNS, person="who")
     whole = table(persons=True)
@@ -123,6 +125,7 @@ def test_persons_in_many_buckets_release_the_bits_of_a_frame(tmp_path, monkeypat
     assert list(tmp_path.glob("trigmech-persons-*")) == []
 
 
+@pytest.mark.nightly  # By day a release by processes is, above, and test_parts.py has parts.
 def test_a_part_by_processes_is_that_of_one(whole, pattern):
     design = tm.design(N, SCHEMA, BUDGET)
     said = []
@@ -158,6 +161,7 @@ def test_the_pieces_of_a_process_that_died_count_once(two, whole, tmp_path):
     np.testing.assert_array_equal(found.limbs, exact.limbs)
 
 
+@pytest.mark.nightly  # By day those that die once count once, above.
 def test_processes_that_die_again_and_again_are_an_error_that_says_what_to_do(pattern, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "MOST_DEATHS", 1)
     said = r"ended 2 times .* use fewer workers, or .* smaller row groups"

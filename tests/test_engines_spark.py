@@ -122,6 +122,7 @@ def test_persons_and_private_bounds(session, tmp_path):
     assert measured(data, tmp_path, schema=schema) == measured(whole, tmp_path, schema=schema)
 
 
+@pytest.mark.nightly  # By day Dask and processes name persons, in test_engine_types.py.
 def test_a_person_counts_once_in_whatever_partitions_her_rows_are(session, tmp_path):
     whole = table(persons=True)
     who = [f" {name}" if k % 3 else f"{name}\u00a0" for k, name in enumerate(whole["who"].to_pylist())]
@@ -143,6 +144,7 @@ def check_identifiers(kind, tmp_path):
 
 
 # Spark has none of these types, or others that stand for them.
+@pytest.mark.nightly  # By day with Dask and processes, in test_engine_types.py.
 @pytest.mark.parametrize("kind", ["text", "times of a zone"])
 def test_identifiers_of_a_type_name_the_same_persons(kind, session, tmp_path):
     check_identifiers(kind, tmp_path)
@@ -214,6 +216,7 @@ def test_times_without_a_zone_are_read_as_they_are_or_refused(session, tmp_path)
         session.conf.unset("spark.sql.parquet.inferTimestampNTZ.enabled")
 
 
+@pytest.mark.nightly  # By day with processes, in test_engines.py.
 def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):
     exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(FunctionSums(BASIS))
     found = sums(frame(session, tmp_path, whole, 5), Ending(BASIS, folder=str(tmp_path), times=1))

@@ -309,7 +309,7 @@ def generator(seed=0):
 CUBES = [(1, 9), (2, 10), (5, 21)]
 
 
-@pytest.mark.daily(2)
+@pytest.mark.daily("1-9-exact", "2-10-exact")
 @pytest.mark.parametrize("kind", ["exact", "noisy"])
 @pytest.mark.parametrize(("d", "K"), CUBES)
 def test_the_cube_is_at_least_as_good_as_its_start_and_the_objective_is_that_of_the_atoms(d, K, kind):

@@ -315,6 +315,7 @@ def test_impossible_cells_get_no_rows():
         assert wanted or (state[:, 0] == state[:, 1]).all()
 
 
+@pytest.mark.nightly  # By day the same bits of a release, in test_table_mechanism.py.
 def test_the_same_rows_for_any_number_of_threads(made, monkeypatch):
     monkeypatch.setattr(mixing, "BLOCK", 2**13)
     size = 3 * mixing.BLOCK + 11

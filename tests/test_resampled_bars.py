@@ -262,7 +262,7 @@ def test_workloads_ask_the_numbers_alone_wherever_they_stand(level):
     np.testing.assert_array_equal(together.worst, np.concatenate([own.worst for own in wanted]))
 
 
-@pytest.mark.daily(3)
+@pytest.mark.daily("1e-06-None")
 @pytest.mark.parametrize(("delta", "crossed"), [(1e-6, None), (0.0, None), (1e-6, "age")])
 def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
     frame = table(12_000, 3)
@@ -548,6 +548,7 @@ def test_what_shrinkage_leaves_open_is_the_noise_by_the_root_of_its_slope(noise,
     assert found == pytest.approx(noise * np.sqrt(min(slope + hidden, 1.0)), rel=1e-3)
 
 
+@pytest.mark.daily("0.0")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_whatever_the_noise_bars_are_finite(delta):
     _, made = released(0, 50, delta, 1e-4)

@@ -296,7 +296,7 @@ def test_without_noise_the_measured_signs_are_met():
     np.testing.assert_allclose(np.cumsum(found), np.cumsum(frequencies), atol=0.02)
 
 
-@pytest.mark.daily(3)  # Each size, each deviation, and special values or not.
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("special", [0, 2])
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e200, 1e300])
 @pytest.mark.parametrize("deviation", [1e-300, 1e-3, 1.0, 1e300])

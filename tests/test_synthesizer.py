@@ -196,6 +196,7 @@ def test_without_a_schema_nothing_is_released_nor_charged(tmp_path):
     assert not book.entries
 
 
+@pytest.mark.nightly  # By day scores of categories and of weighted points, below.
 def test_a_score_is_higher_for_rows_that_are_alike():
     rng = np.random.default_rng(2)
     z = rng.normal(size=(1200, 1))
