@@ -458,6 +458,7 @@ def test_wrong_commands_are_told_in_one_line_before_anything_is_made(run, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["clinic.tm"]
 
 
+@pytest.mark.nightly  # By day test_inference.py combines them.
 def test_copies_for_others_come_with_a_page_whose_python_runs(run, tmp_path, monkeypatch):
     status, out, _ = run("sample", "clinic.tm", "--imputations", "3", "--out", "copies", "--seed", "1")
     assert status == 0

@@ -215,7 +215,7 @@ def test_no_correct_mechanism_is_refuted(name):
 
 
 # Real noise has the same law for all; the mechanisms are audited above.
-@pytest.mark.daily("laplace", "gaussian", "linf of 3", "TrigI")
+@pytest.mark.daily("laplace", "gaussian")
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "linf of 3", "TrigI", "TrigII, published", "own, linf",
                                   "ImprovedTrigI, L = 2", "tables, both rounds, linf"])
 def test_no_correct_mechanism_is_refuted_with_real_noise(name):

@@ -970,7 +970,7 @@ def started(command, folder):
                             stderr=subprocess.PIPE, text=True, env=buffered)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # By day commands run in the process of the tests.
 def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
     process = started([Path(sys.executable).with_name("trigmech"), "sample", "clinic.tm", "--rows", "5000"], made)
     assert process.stdout.readline() == ",".join(NAMES) + "\n"

@@ -84,6 +84,7 @@ def test_files_without_persons_are_read_each_by_its_own_types(dask, tmp_path):
         assert outcome(files, WITHOUT) == outcome(files, WITHOUT, engine="dask") == expected
 
 
+@pytest.mark.nightly  # By day each type names the same persons, above.
 def test_files_that_write_text_in_different_ways_hold_the_same_persons(dask, tmp_path):
     tables = [identified(kind)[0] for kind in ("text", "long text", "categories")]
     # A file without rows has no say, nor has whether a column may have missing values.

@@ -240,6 +240,7 @@ def test_no_message_quotes_a_row(session, whole, tmp_path):
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.nightly  # By day with Dask.
 def test_what_does_not_go_together_is_refused_before_anything_is_charged(session, whole, pattern, tmp_path):
     ledger = LedgerFile.create(tmp_path / "ledger.json", tm.Budget(50.0, 1e-6))
     secret = tm.Schema([*COLUMNS[:2], tm.Column("region", kind="categorical", categories="private")])

@@ -74,7 +74,7 @@ def test_the_optimum_is_linprogs(d, K, m, options, method):
     assert fit.objective == pytest.approx(optimum, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.daily(2)
+@pytest.mark.daily("exact-None", "far outside-0.02")
 @pytest.mark.parametrize("cap", [None, 0.02])
 @pytest.mark.parametrize("kind", ["noisy", "exact", "far outside"])
 def test_column_generation_reaches_the_optimum_of_the_whole_program(kind, cap):

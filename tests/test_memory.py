@@ -47,6 +47,7 @@ def flat(small, large, data):
     return large < 1.3 * small and large < data / 4
 
 
+@pytest.mark.daily("float32")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_means_of_a_mapped_table_take_the_same_memory_for_four_times_the_rows(tmp_path, dtype):
     tables = [mapped(tmp_path, n, dtype) for n in (100_000, 400_000)]

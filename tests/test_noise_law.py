@@ -168,7 +168,7 @@ def integer_draws(n, K, scale):
     return np.array([integer_linf(K, scale) for _ in range(n)])
 
 
-@pytest.mark.daily("1-3.0-2000")
+@pytest.mark.daily("2-1.0-2000")
 @pytest.mark.parametrize(("K", "scale", "n"), [
     (1, 3.0, 2_000), pytest.param(1, 0.4, 2_000, marks=pytest.mark.nightly), (2, 1.0, 2_000),
     # One number and several are drawn by day, of a small scale and of a large one.

@@ -213,6 +213,7 @@ def test_what_is_usual_is_not_warned_of(n, schema, budget):
     assert warnings_of(n, schema, budget) == []
 
 
+@pytest.mark.nightly  # By day test_exact_accounts.py.
 def test_values_piled_at_a_bound_are_told_after_a_release_and_others_not():
     rng = np.random.default_rng(5)
     income = rng.lognormal(10.0, 0.6, 4_000)

@@ -638,7 +638,7 @@ def test_a_rival_that_fails_or_runs_out_of_time_says_so(newcomer):
         run_copy(newcomer, table, MIXED, "Sleep", seconds=0.15)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # It makes an environment, as experiments alone do.
 def test_a_rival_that_cannot_be_installed_says_why_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(rivals.VARIABLE, str(tmp_path))
     # To copy an installer into the new environment takes seconds.
@@ -783,7 +783,7 @@ def test_a_data_set_and_a_rival_are_one_short_file_each(small, tmp_path, monkeyp
     assert "## dice, ε = 1" in (small / "nist_quick_partial.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # By day test_datasets.py and boards load sets.
 def test_data_sets_that_are_files_name_cells_and_are_found(tmp_path, monkeypatch):
     assert "experiments.protocols.sets.of_sklearn" in cells.reached("experiments.small")
     for name, size in (("sklearn wine", (178, 13)), ("sklearn diabetes", (442, 9))):

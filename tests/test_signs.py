@@ -322,7 +322,8 @@ def test_plausible_columns_scatter_as_the_posterior_does():
         return np.interp(-0.5, held.partition.edges, np.concatenate([[0.0], np.cumsum(held.mass)]))
 
     drawn = [below(plausible.plausible_column(column, look, [], rng)) for _ in range(100)]
-    wanted = [np.clip(density_of_signs(exact, 0.2, 1.0, 64).drawn(rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
+    density = density_of_signs(exact, 0.2, 1.0, 64)
+    wanted = [np.clip(density.drawn(rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
     assert np.std(drawn) == pytest.approx(np.std(wanted), rel=0.3)
 
 
@@ -375,6 +376,7 @@ def test_all_kinds_of_numbers_are_measured_by_signs_and_come_out(made, tmp_path)
     assert abs(frame.loc["sign cos(1 pi place of age)", "mean"] - codes[:, 0].mean()) < 4 * frame["deviation"].iloc[0]
 
 
+@pytest.mark.nightly  # By day test_report.py and test_preview.py have those of other questions.
 @pytest.mark.usefixtures("unpainted")
 def test_reports_and_previews_tell_signs(made, tmp_path):
     page = report.write(made, tmp_path / "r.html").read_text(encoding="utf-8")

@@ -83,7 +83,7 @@ def draws(monkeypatch):
 # Types and kinds
 
 
-@pytest.mark.daily(2)
+@pytest.mark.daily("pyarrow")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_mixed_table_comes_back_in_its_own_type_and_kinds_and_with_missing_values(library):
     table = LIBRARIES[library](frame())
