@@ -59,7 +59,7 @@ def test_the_bound_of_randomised_response_is_near_its_epsilon_and_not_above(epsi
     assert np.mean(bounds) >= epsilon - 0.02 - 9.0 / math.sqrt(20_000 / (1.0 + math.exp(epsilon)))
 
 
-@pytest.mark.daily("0.0")
+@pytest.mark.nightly  # By day bounds of randomised response and laws of ratios.
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_the_computed_false_alarm_is_that_of_drawn_counts(delta):
     rng, runs, other, epsilon, confidence = np.random.default_rng(3), 500, 0.1, 0.7, 0.7

@@ -326,6 +326,7 @@ def test_pieces_of_a_file_that_was_replaced_are_refused(tmp_path, monkeypatch):
     assert lengths() == [100, 100, 100, 100, 400]
 
 
+@pytest.mark.nightly  # By day pieces of a file that was replaced are, above.
 def test_a_file_that_changes_while_it_is_measured_is_refused(two, pattern):
     rows = SpreadTable(two, SCHEMA).rows(SCHEMA)
     pq.write_table(table(50), Path(pattern).parent / "1.parquet")

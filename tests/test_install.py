@@ -140,6 +140,7 @@ def wheel(tmp_path_factory):
     return built
 
 
+@pytest.mark.nightly  # It is built and installed every night, below.
 def test_the_wheel_holds_every_file_of_the_package(wheel):
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("trigmech/")}
     assert held == {path.relative_to(TOP).as_posix() for path in (TOP / "trigmech").rglob("*")

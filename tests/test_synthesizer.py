@@ -50,7 +50,7 @@ def name_of(check):
     return check.func.__name__
 
 
-@pytest.mark.daily(3)  # They are the library's own, and of one estimator.
+@pytest.mark.daily(6)  # They are the library's own, and of one estimator.
 @pytest.mark.parametrize("check", [check for _, check in estimator_checks_generator(MODEL)], ids=name_of)
 def test_scikit_learns_checks_pass_but_for_those_with_a_reason(check):
     if name_of(check) in EXPECTED_TO_FAIL:
