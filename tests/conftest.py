@@ -16,6 +16,7 @@ import importlib
 import multiprocessing
 import os
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -35,6 +36,8 @@ sys.dont_write_bytecode = False
 # Tests of what is waited for watch the calls.
 os.fsync = os.fstat
 STANDARD_ERROR = pytest.StashKey[int]()
+# The limit in seconds by which a timer ends this process, and when it was set.
+WATCHED = {}
 # Seconds that a test of every night may take.
 NIGHTLY = 1200
 # Cases that should run by day, and that were not collected.
@@ -93,9 +96,9 @@ def pytest_collection_finish(session):
     # What was collected stays to the end, so it need not be looked through for garbage again and again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
     # Before pytest-xdist hears of the collection: it starts tests when all processes are done with their share.
     share_of_compiling(session.config)
+    gc.set_threshold(20_000, 20, 20)
 
 
 def share_of_compiling(config):
@@ -131,11 +134,28 @@ def share_of_compiling(config):
 
 
 def pytest_timeout_set_timer(item, settings):
-    faulthandler.dump_traceback_later(2.0 * settings.timeout, exit=True, file=item.config.stash[STANDARD_ERROR])
+    # To start a timer and to end it takes longer than half of all tests: it is set anew some seconds after the last.
+    if settings.timeout != WATCHED.get("limit") or time.monotonic() > WATCHED["since"] + 0.02 * settings.timeout:
+        WATCHED.update(limit=settings.timeout, since=time.monotonic())
+        faulthandler.dump_traceback_later(2.0 * settings.timeout, exit=True, file=item.config.stash[STANDARD_ERROR])
 
 
-def pytest_timeout_cancel_timer(item):
+def unwatched():
+    """End the timer: nobody runs a test, or somebody looks at one."""
     faulthandler.cancel_dump_traceback_later()
+    WATCHED.clear()
+
+
+def pytest_enter_pdb():
+    unwatched()
+
+
+def pytest_exception_interact():
+    unwatched()
+
+
+def pytest_sessionfinish():
+    unwatched()
 
 
 @pytest.fixture

@@ -89,6 +89,7 @@ EXACT = {
 }
 
 
+@pytest.mark.daily("one of each-0.01", "many vectors-1e-06", "two sizes-1e-06")
 @pytest.mark.parametrize("delta", [1e-6, 0.01])
 @pytest.mark.parametrize("name", EXACT)
 def test_the_proved_epsilon_is_the_exact_one_or_hardly_more(name, delta):
@@ -153,7 +154,7 @@ def test_more_unequal_charges_than_have_distributions_are_still_bounded(monkeypa
     assert epsilon < epsilon_of(charges, 1e-4) <= filtered_epsilon(charges, 1e-4)
 
 
-@pytest.mark.daily(3)
+@pytest.mark.nightly  # By day mixtures cost no more, here.
 @pytest.mark.parametrize("charges", [[each(600.0, 3), gaussian(1.0)], [pure(1e300), gaussian(1e200)],
                                      [pure(1e-300), gaussian(1e-9)]])
 def test_extreme_charges_cost_no_more_than_adaptively_chosen_ones(charges):

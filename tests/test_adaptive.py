@@ -130,7 +130,7 @@ def test_what_is_charged_is_what_the_design_declares_and_within_the_budget(made)
         [share * (noise[0].sensitivity / noise[0].scale) ** power / shares[0] for share in shares], rel=1e-4)
 
 
-@pytest.mark.daily(3)
+@pytest.mark.nightly  # By day test_saved.py has mechanisms of all kinds.
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.usefixtures("few_resamples")
 def test_the_release_is_saved_and_loaded_with_all_that_it_gives(made, tmp_path):

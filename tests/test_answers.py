@@ -253,8 +253,8 @@ def test_the_answer_is_a_table_and_json(made):
     assert plain["imputations"] == 3
     assert [row["region"] for row in plain["rows"]] == found.keys["region"]
     assert str(found).splitlines()[0].split() == ["region", "pay", "pay_low", "pay_high"]
-    other = tm.synthesize(table(900, 0), tm.Schema(SCHEMA.columns), tm.Budget(3.0, 1e-6), tm.TableMechanism(points=64),
-                          np.random.default_rng(0))
+    other = tm.synthesize(table(60, 0), tm.Schema(SCHEMA.columns), tm.Budget(3.0, 1e-6),
+                          tm.MomentMechanism(points=64, iterations=1), np.random.default_rng(0))
     with pytest.raises(tm.InputError, match="those of this release"):
         other.sql("select avg(age) from release", imputations=held)
 
@@ -402,6 +402,7 @@ def run(tmp_path, monkeypatch, capsys, made):
     return call
 
 
+@pytest.mark.nightly  # By day test_options.py asks for each option of it.
 def test_a_file_of_imputations_is_made_once_and_answers_alike(run, tmp_path):
     asked = ("ask", "clinic.tm", "select region, avg(pay) p from release group by region", "--imputations", "kept",
              "--count", "3")
@@ -489,6 +490,7 @@ def test_wrong_commands_are_told_in_one_line_before_anything_is_made(run, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["clinic.tm"]
 
 
+@pytest.mark.nightly  # By day test_inference.py combines them.
 def test_copies_for_others_come_with_a_page_whose_python_runs(run, tmp_path, monkeypatch):
     status, out, _ = run("sample", "clinic.tm", "--imputations", "3", "--out", "copies", "--seed", "1")
     assert status == 0

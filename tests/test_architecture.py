@@ -131,6 +131,7 @@ PLANTED_IMPORTS = (
 )
 
 
+@pytest.mark.nightly  # By day the contracts themselves, and one planted import.
 def test_planted_imports_break_the_contracts(copied):
     for module, line in PLANTED_IMPORTS:
         path = copied / "trigmech" / f"{module}.py"

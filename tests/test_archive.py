@@ -111,6 +111,7 @@ ARRAYS = hnp.arrays(st.sampled_from([np.float64, np.int64, np.uint8]),
                     hnp.array_shapes(min_dims=0, max_dims=4, min_side=0))
 
 
+@pytest.mark.nightly  # By day test_saved.py has releases of all kinds, and cases are below.
 @settings(max_examples=12, deadline=None)
 @given(st.dictionaries(st.text(), PLAIN),
        st.dictionaries(st.from_regex(r"[a-z0-9_]{1,20}(\.[a-z0-9_]{1,20}){0,2}", fullmatch=True), ARRAYS, max_size=4))
@@ -337,6 +338,7 @@ def test_a_version_that_changes_the_arrays_is_still_named(tmp_path):
     assert "has version 3" in refusal(tmp_path / "a.tm", content)
 
 
+@pytest.mark.daily("0", "1073741824")
 @pytest.mark.parametrize("declared", [0, 1_000, 2**26, 2**30, 2**32 - 1])
 def test_a_bomb_takes_little_memory(tmp_path, declared):
     content = spoilt(forge([VALID[0], ("x.npy", bytes(2**25))]), size=declared)

@@ -97,7 +97,7 @@ def test_a_polynomial_of_one_column_that_is_not_the_first_is_measured():
     assert error <= made.predicted_error(family).bound.item() < 0.01
 
 
-@pytest.mark.daily("several queries", "a product of different degrees", "one product")
+@pytest.mark.nightly  # By day test_preview.py compares noise with what is promised.
 @each_asymmetric
 def test_a_plan_promises_the_error_that_releases_have(name):
     errors, *_ = simulated(name)
@@ -109,6 +109,7 @@ def test_a_plan_promises_the_error_that_releases_have(name):
         assert np.sqrt(np.square(own).mean()) < 3.0 * promised
 
 
+@pytest.mark.nightly  # By day test_error_bars.py has bounds of other families.
 def test_bounds_hold_for_families_that_do_not_treat_columns_alike():
     held = np.concatenate([(errors <= bounds).ravel() for errors, _, bounds in map(simulated, ASYMMETRIC)])
     assert held.mean() >= 0.9

@@ -59,7 +59,7 @@ def test_the_bound_of_randomised_response_is_near_its_epsilon_and_not_above(epsi
     assert np.mean(bounds) >= epsilon - 0.02 - 9.0 / math.sqrt(20_000 / (1.0 + math.exp(epsilon)))
 
 
-@pytest.mark.daily("0.0")
+@pytest.mark.nightly  # By day bounds of randomised response and laws of ratios.
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_the_computed_false_alarm_is_that_of_drawn_counts(delta):
     rng, runs, other, epsilon, confidence = np.random.default_rng(3), 500, 0.1, 0.7, 0.7
@@ -108,7 +108,7 @@ def test_ratios_of_gaussian_and_laplace_noise_have_their_laws():
     assert np.abs(ratio).max() <= 1.0
 
 
-@pytest.mark.daily(2)  # Each law, and releases of one round and of several.
+@pytest.mark.daily(4)  # Each law, and releases of one round and of several.
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_the_ratio_is_one_function_of_what_was_drawn(name):
     # Given the outputs of a run, both tables ask noise for values that do not depend on whose run it was.
@@ -215,7 +215,7 @@ def test_no_correct_mechanism_is_refuted(name):
 
 
 # Real noise has the same law for all; the mechanisms are audited above.
-@pytest.mark.daily("laplace", "gaussian", "linf of 3", "TrigI")
+@pytest.mark.daily("laplace", "gaussian")
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "linf of 3", "TrigI", "TrigII, published", "own, linf",
                                   "ImprovedTrigI, L = 2", "tables, both rounds, linf"])
 def test_no_correct_mechanism_is_refuted_with_real_noise(name):

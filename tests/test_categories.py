@@ -94,7 +94,7 @@ def test_real_noise_is_certified_and_charged_first(tmp_path):
     assert "not proved here" not in str(made.ledger)
 
 
-@pytest.mark.daily(".csv", ".parquet")
+@pytest.mark.daily(".csv")
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
 def test_a_file_gives_the_categories_and_the_rows_of_its_dataframe(suffix, tmp_path, monkeypatch):
     schema = Schema([TOWN, *SCHEMA.columns[1:2], Column("size", private_bounds=True)])

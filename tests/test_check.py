@@ -303,6 +303,7 @@ OBJECTS = [1, 2.5, "1", "a", None, float("nan"), pd.NA, True, float("inf"), 10**
            datetime.date(2024, 2, 29), datetime.datetime(2024, 3, 1, 12), "2024-02-29", "x", [1], {"a": 1}, b"a", 1j]
 
 
+@pytest.mark.nightly  # By day a file, with the same findings.
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 29), st.integers(0, 6), st.sampled_from(OBJECTS)), max_size=5), st.booleans())
 def test_a_dataframe_is_refused_if_and_only_if_a_release_refuses_it(changes, array):

@@ -549,6 +549,7 @@ def test_the_version_and_the_steps_are_told_when_asked_for(run, clinic):
     assert run(*RELEASE, "--simulate", "1", "--force")[2] == ADVICE
 
 
+@pytest.mark.daily("40")
 @pytest.mark.parametrize("rows", ["40", "600"])  # fewer and more than are fitted
 def test_a_simulation_writes_the_same_rows_again_and_no_release_does(run, clinic, rows):
     tables = []
@@ -976,6 +977,7 @@ def started(command, folder):
                             stderr=subprocess.PIPE, text=True, env=buffered)
 
 
+@pytest.mark.nightly  # By day commands run in the process of the tests.
 def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
     process = started([Path(sys.executable).with_name("trigmech"), "sample", "clinic.tm", "--rows", "5000"], made)
     assert process.stdout.readline() == ",".join(NAMES) + "\n"

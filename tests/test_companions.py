@@ -304,11 +304,11 @@ def test_points_in_space_are_uniform_in_their_layer_and_points_of_the_whole_set_
         return stats.power_divergence([*counts.ravel(), len(draws) - counts.sum()],
                                       len(draws) * np.array([*law.ravel(), 1 - law.sum()])).pvalue
 
-    drawn = made.sample(rng, 8_000)
-    assert drawn.shape == (8_000, 2)
+    drawn = made.sample(rng, 4_000)
+    assert drawn.shape == (4_000, 2)
     assert fit(drawn) > 1e-9
     wrong = [[linear_noise.uniform(made.part(k, i), rng) for k in range(2)]
-             for i in (made.layer_of(rng) for _ in range(8_000))]
+             for i in (made.layer_of(rng) for _ in range(4_000))]
     assert fit(np.array(wrong)) < 1e-9
     assert np.abs(drawn).mean(axis=0) == pytest.approx([made.expected_size(0), made.expected_size(1)], rel=0.05)
 

@@ -99,6 +99,7 @@ def test_constraints_hold_beside_what_is_given(release):
 
 
 # By day test_saved.py samples what was loaded.
+@pytest.mark.nightly  # By day several shares are raked, below.
 @pytest.mark.parametrize("name", ["release", pytest.param("loaded", marks=pytest.mark.nightly)])
 def test_rows_have_the_shares_that_are_asked_for(name, request):
     made, rng = request.getfixturevalue(name), np.random.default_rng(4)
@@ -251,6 +252,7 @@ def test_a_value_without_released_mass_is_named(release):
         release.sample(10, shares={"region": {"north": 0.5, empty: 0.5}})
 
 
+@pytest.mark.nightly  # By day cases of it, above.
 @settings(max_examples=15, derandomize=True, deadline=None, database=None)
 @drawn(st.fixed_dictionaries({}, optional={
     "age": st.integers(0, 99) | st.tuples(st.integers(0, 49), st.integers(50, 99)),

@@ -41,6 +41,7 @@ def released(schema, rng):
 # Every row
 
 
+@pytest.mark.nightly  # By day cases of it, below.
 @pytest.mark.filterwarnings("ignore::trigmech.FitWarning")  # of tables that break the constraints
 @releases
 @given(st.lists(trees(conditions()), min_size=1, max_size=3), st.floats(-3.0, 4.0), st.booleans(),

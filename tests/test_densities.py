@@ -154,7 +154,7 @@ def log_deviation(column):
 
 
 def test_light_and_heavy_tails_are_told_apart_as_far_as_noise_allows():
-    """Means of 40 releases in bounds of 20 deviations. With bells at fixed places, light ones are .15 too wide."""
+    """Means of 20 releases in bounds of 20 deviations. With bells at fixed places, light ones are .15 too wide."""
     edges = np.linspace(-10.0, 10.0, 65)
     light = np.diff(ndtr(edges - 0.4))
     heavy = 0.92 * light + 0.08 * np.diff(ndtr((edges - 0.4) / 3.0))
@@ -165,7 +165,7 @@ def test_light_and_heavy_tails_are_told_apart_as_far_as_noise_allows():
         for noise in (0.006, 0.02):
             found = np.mean([log_deviation(distribution_of(
                 partition, prefix_sums.factor(64) @ truth + noise * np.random.default_rng([9, seed]).normal(size=64),
-                noise, True)) for seed in range(40)])
+                noise, True)) for seed in range(20)])
             assert abs(found - wanted) < 0.08
 
 

@@ -85,6 +85,7 @@ def test_hostile_noise_leaves_a_distribution():
             made(*(detail(i, scale * rng.normal(size=size), 0.5 * NOISE) for i in (5, 3, 2, 0)))
 
 
+@pytest.mark.daily("integer-1000-3.0", "continuous-1000-3.0")
 @pytest.mark.parametrize(("n", "epsilon"), [(1_000, 3.0), (1_000, 10.0), (5_000, 1.0)])
 @pytest.mark.parametrize("kind", ["continuous", "integer"])
 def test_without_delta_a_value_that_many_rows_share_keeps_them(n, epsilon, kind):

@@ -40,9 +40,11 @@ def thirds(whole):
 
 
 # The others are like one of these for every library, and are tried at night.
-BY_DAY = {"uint64", "text", "times of a zone"}
+# Times of a zone by Spark.
+BY_DAY = {"uint64", "text"}
 
 
+@pytest.mark.daily("uint64")  # Text is, below.
 @pytest.mark.parametrize("kind", [kind if kind in BY_DAY else pytest.param(kind, marks=pytest.mark.nightly)
                                   for kind in IDENTIFIERS])
 def test_identifiers_of_a_type_name_the_same_persons_for_every_engine(kind, dask, tmp_path, monkeypatch):
@@ -82,6 +84,7 @@ def test_files_without_persons_are_read_each_by_its_own_types(dask, tmp_path):
         assert outcome(files, WITHOUT) == outcome(files, WITHOUT, engine="dask") == expected
 
 
+@pytest.mark.nightly  # By day each type names the same persons, above.
 def test_files_that_write_text_in_different_ways_hold_the_same_persons(dask, tmp_path):
     tables = [identified(kind)[0] for kind in ("text", "long text", "categories")]
     # A file without rows has no say, nor has whether a column may have missing values.
@@ -103,6 +106,7 @@ MIXED = {"whole and other numbers": [1, 1.0, 2, 3], "numbers and text": [1, "1",
 
 
 # Text alone is compared by day above, and in all these ways beside numbers.
+@pytest.mark.daily("numbers and text")
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.nightly] * (
     kind in ("text", "whole and other numbers", "whole numbers")))
                                   for kind in MIXED])
@@ -145,7 +149,7 @@ PARTITIONS = {
 }
 
 
-@pytest.mark.daily("another order", "more columns", "text", "other numbers", "times")
+@pytest.mark.daily("other numbers", "text", "times")
 @pytest.mark.parametrize("kind", PARTITIONS)
 def test_partitions_that_differ_from_what_dask_was_told(kind, dask):
     other, said = PARTITIONS[kind]

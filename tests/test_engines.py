@@ -68,13 +68,15 @@ def sums(workers, asked, schema=SCHEMA):
 # The same bits
 
 
-def test_processes_release_the_bits_of_one(whole, pattern, tmp_path):
+# By day parts of a table by moments are those of one process, below.
+@pytest.mark.parametrize("mechanism", [pytest.param("moments", marks=pytest.mark.nightly), "tables"])
+def test_processes_release_the_bits_of_one(mechanism, whole, pattern, tmp_path):
     files = sorted(Path(pattern).parent.glob("[0-9].parquet"))
-    for mechanism, data, workers in (("tables", pattern, 2), ("moments", files[::-1], 1)):
-        alone = measured(whole, tmp_path, mechanism)
-        assert measured(whole.to_pandas(), tmp_path, mechanism) == alone
-        assert measured(pattern, tmp_path, mechanism) == alone
-        assert measured(data, tmp_path, mechanism, engine="processes", workers=workers) == alone
+    data, workers = {"tables": (pattern, 2), "moments": (files[::-1], 1)}[mechanism]
+    alone = measured(whole, tmp_path, mechanism)
+    assert measured(whole.to_pandas(), tmp_path, mechanism) == alone
+    assert measured(pattern, tmp_path, mechanism) == alone
+    assert measured(data, tmp_path, mechanism, engine="processes", workers=workers) == alone
 
 
 @pytest.mark.nightly  # By day test_sums.py cuts and orders rows in many ways.
@@ -95,6 +97,7 @@ def test_sums_have_the_same_bits_from_1_7_and_300_pieces(whole):
 
 
 # Parts find private bounds alike by day, in test_parts.py, where the same questions are asked.
+@pytest.mark.nightly  # By day test_categories.py asks the same of a file.
 @pytest.mark.parametrize("private", [pytest.param("bounds", marks=pytest.mark.nightly), "categories"])
 def test_what_is_private_of_the_schema_is_found_alike(private, whole, pattern, tmp_path):
     columns = list(COLUMNS)
@@ -106,6 +109,7 @@ def test_what_is_private_of_the_schema_is_found_alike(private, whole, pattern, t
     assert measured(pattern, tmp_path, schema=schema, workers=2) == measured(whole, tmp_path, schema=schema)
 
 
+@pytest.mark.nightly  # By day test_engine_types.py and test_persons.py fill many buckets.
 def test_persons_in_many_buckets_release_the_bits_of_a_frame(tmp_path, monkeypatch):
     schema = tm.Schema(COLUMNS, person="who")
     whole = table(persons=True)
@@ -121,6 +125,7 @@ def test_persons_in_many_buckets_release_the_bits_of_a_frame(tmp_path, monkeypat
     assert list(tmp_path.glob("trigmech-persons-*")) == []
 
 
+@pytest.mark.nightly  # By day a release by processes is, above, and test_parts.py has parts.
 def test_a_part_by_processes_is_that_of_one(whole, pattern):
     design = tm.design(N, SCHEMA, BUDGET)
     said = []
@@ -156,6 +161,7 @@ def test_the_pieces_of_a_process_that_died_count_once(two, whole, tmp_path):
     np.testing.assert_array_equal(found.limbs, exact.limbs)
 
 
+@pytest.mark.nightly  # By day those that die once count once, above.
 def test_processes_that_die_again_and_again_are_an_error_that_says_what_to_do(pattern, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "MOST_DEATHS", 1)
     said = r"ended 2 times .* use fewer workers, or .* smaller row groups"
@@ -320,6 +326,7 @@ def test_pieces_of_a_file_that_was_replaced_are_refused(tmp_path, monkeypatch):
     assert lengths() == [100, 100, 100, 100, 400]
 
 
+@pytest.mark.nightly  # By day pieces of a file that was replaced are, above.
 def test_a_file_that_changes_while_it_is_measured_is_refused(two, pattern):
     rows = SpreadTable(two, SCHEMA).rows(SCHEMA)
     pq.write_table(table(50), Path(pattern).parent / "1.parquet")

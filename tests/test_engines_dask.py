@@ -81,11 +81,13 @@ def sums(address, data, asked):
         return private.rows(SCHEMA).sums(asked)
 
 
-def test_dask_releases_the_bits_of_a_frame(address, whole, pattern, tmp_path):
-    for mechanism in MECHANISMS:
-        alone = measured(whole, tmp_path, mechanism)
-        assert measured(frame(whole, 7), tmp_path, mechanism, scheduler=address) == alone
-        assert measured(pattern, tmp_path, mechanism, engine="dask", scheduler=address) == alone
+# By day each mechanism, each form, and both once.
+@pytest.mark.daily("frame-moments", "files-tables")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("form", ["frame", "files"])
+def test_dask_releases_the_bits_of_a_frame(form, mechanism, address, whole, pattern, tmp_path):
+    data, options = (frame(whole, 7), {}) if form == "frame" else (pattern, {"engine": "dask"})
+    assert measured(data, tmp_path, mechanism, scheduler=address, **options) == measured(whole, tmp_path, mechanism)
 
 
 @pytest.mark.nightly  # By day seven partitions, above.
@@ -100,6 +102,7 @@ def test_a_hundred_partitions_have_the_sums_of_one_with_the_client_that_there_is
     np.testing.assert_array_equal(total.limbs, PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(asked).limbs)
 
 
+@pytest.mark.nightly  # By day test_engine_types.py measures files by Dask.
 def test_a_cluster_of_one_is_made_and_ended_for_a_run(pattern, whole, tmp_path):
     assert measured(pattern, tmp_path, engine="dask", workers=1) == measured(whole, tmp_path)
     with pytest.raises(ValueError, match="client found"):
@@ -146,6 +149,7 @@ def test_the_pieces_of_a_worker_that_died_count_once(address, whole, tmp_path):
     assert found.n == N
 
 
+@pytest.mark.nightly  # By day a process that fails quotes no row, in test_engines.py.
 def test_no_message_quotes_a_row(address, whole, tmp_path):
     with pytest.raises(WorkerError, match=r"^a worker failed on a piece of the table \(RuntimeError\)$"):
         sums(address, frame(whole), Failing(BASIS))

@@ -69,8 +69,10 @@ def session(tmp_path_factory):
                 .config("spark.sql.shuffle.partitions", "3").config("spark.sql.warehouse.dir", str(folder))
                 .config("spark.driver.host", "127.0.0.1").config("spark.ui.showConsoleProgress", "false")
                 .config("spark.python.daemon.module", "spark_daemon")
-                # Java's better compiler would take longer than what it makes faster.
-                .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC").getOrCreate())
+                # Java's better compiler takes longer than what it makes faster, and so do checks of its classes.
+                .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+                        "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions "
+                        "-XX:-BytecodeVerificationRemote").getOrCreate())
         made.sparkContext.setLogLevel("OFF")
         yield made
         made.stop()
@@ -102,8 +104,12 @@ def sums(data, asked):
         return private.rows(SCHEMA).sums(asked)
 
 
-def test_spark_releases_the_bits_of_a_frame(session, whole, pattern, tmp_path):
+def test_spark_releases_the_bits_of_a_frame(session, whole, tmp_path):
     assert measured(frame(session, tmp_path, whole, 3), tmp_path, "moments") == measured(whole, tmp_path, "moments")
+
+
+@pytest.mark.nightly  # By day Dask measures tables, whose questions are the same, and Spark reads other files.
+def test_spark_releases_the_bits_of_files(session, whole, pattern, tmp_path):
     assert measured(pattern, tmp_path, "tables", engine="spark") == measured(whole, tmp_path, "tables")
 
 
@@ -116,6 +122,7 @@ def test_persons_and_private_bounds(session, tmp_path):
     assert measured(data, tmp_path, schema=schema) == measured(whole, tmp_path, schema=schema)
 
 
+@pytest.mark.nightly  # By day Dask and processes name persons, in test_engine_types.py.
 def test_a_person_counts_once_in_whatever_partitions_her_rows_are(session, tmp_path):
     whole = table(persons=True)
     who = [f" {name}" if k % 3 else f"{name}\u00a0" for k, name in enumerate(whole["who"].to_pylist())]
@@ -137,7 +144,8 @@ def check_identifiers(kind, tmp_path):
 
 
 # Spark has none of these types, or others that stand for them.
-@pytest.mark.parametrize("kind", ["uint64", "text", "times of a zone"])
+@pytest.mark.nightly  # By day with Dask and processes, in test_engine_types.py.
+@pytest.mark.parametrize("kind", ["text", "times of a zone"])
 def test_identifiers_of_a_type_name_the_same_persons(kind, session, tmp_path):
     check_identifiers(kind, tmp_path)
 
@@ -155,15 +163,16 @@ def test_types_that_spark_lacks_are_named(session, tmp_path):
             tm.synthesize(files, PERSONS, BUDGET, engine="spark")
 
 
-def test_files_that_differ_in_a_type_are_those_of_other_engines(session, tmp_path):
+@pytest.mark.daily("times and times of a zone")
+@pytest.mark.parametrize("kind", DIFFERENT)
+def test_files_that_differ_in_a_type_are_those_of_other_engines(kind, session, tmp_path):
     without = tm.Schema([tm.Column("x", 0, 10)])
-    for kind in DIFFERENT:
-        tables, name = different(kind)
-        files = in_files(tmp_path / kind, *tables)
-        said = outcome(files, engine="spark")
-        assert said == outcome(files)
-        assert said.startswith(f"column '{name}' has the type ")
-        assert outcome(files, without, engine="spark") == outcome(files, without)
+    tables, name = different(kind)
+    files = in_files(tmp_path / kind, *tables)
+    said = outcome(files, engine="spark")
+    assert said == outcome(files)
+    assert said.startswith(f"column '{name}' has the type ")
+    assert outcome(files, without, engine="spark") == outcome(files, without)
 
 
 def test_files_of_any_name_are_read_whole_or_refused(session, tmp_path):
@@ -207,6 +216,7 @@ def test_times_without_a_zone_are_read_as_they_are_or_refused(session, tmp_path)
         session.conf.unset("spark.sql.parquet.inferTimestampNTZ.enabled")
 
 
+@pytest.mark.nightly  # By day with processes, in test_engines.py.
 def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):
     exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(FunctionSums(BASIS))
     found = sums(frame(session, tmp_path, whole, 5), Ending(BASIS, folder=str(tmp_path), times=1))
@@ -215,6 +225,7 @@ def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):
     assert found.n == N
 
 
+@pytest.mark.nightly  # By day with Dask: the same function keeps rows out of what both say.
 def test_no_message_quotes_a_row(session, whole, tmp_path):
     data = frame(session, tmp_path, whole)
     with pytest.raises(WorkerError, match=r"^a worker failed on a piece of the table \(RuntimeError\)$"):
@@ -229,6 +240,7 @@ def test_no_message_quotes_a_row(session, whole, tmp_path):
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.nightly  # By day with Dask.
 def test_what_does_not_go_together_is_refused_before_anything_is_charged(session, whole, pattern, tmp_path):
     ledger = LedgerFile.create(tmp_path / "ledger.json", tm.Budget(50.0, 1e-6))
     secret = tm.Schema([*COLUMNS[:2], tm.Column("region", kind="categorical", categories="private")])

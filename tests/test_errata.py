@@ -622,6 +622,7 @@ def test_every_entry_is_in_the_document_with_its_command():
         assert f"python -m experiments.errata {name}`" in text
 
 
+@pytest.mark.nightly  # By day the figures themselves, above.
 def test_the_command_prints_what_is_asked_for_and_refuses_other_names(capsys):
     errata.main(["algorithm_9", "algorithm_4"])
     printed = capsys.readouterr().out

@@ -84,6 +84,7 @@ def test_what_noise_hides_is_turned_back_into_noise(noise):
     assert advised._seen(0.35) == advised._seen(0.4) == math.inf
 
 
+@pytest.mark.nightly  # By day means over pairs fall, in test_lights.py.
 def test_no_expected_error_of_a_pair_grows_with_epsilon():
     # A single draw of the noise gave 17, 20 and 9 % for one pair.
     schema = tm.Schema([tm.Column("a", kind="categorical", categories=("x", "y", "z")),

@@ -67,8 +67,7 @@ def test_the_committed_results_keep_the_promises():
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 
-@pytest.mark.daily("w1-None", "table_3_3-None", "nist-None", "adult-None", "smooth-None", "coverage-page10",
-                   "rates-page11", "coverage_tables-page12")
+@pytest.mark.daily("smooth-None", "table_3_3-None", "coverage-page10", "rates-page11", "coverage_tables-page12")
 @pytest.mark.parametrize(("stem", "page"), [
     # The same page as w1 of other queries.
     *(pytest.param(stem, None, marks=[pytest.mark.nightly] * (stem in ("w2", "w3")))
@@ -117,12 +116,13 @@ def test_the_chosen_options_are_the_nearest_of_the_committed_search(table):
         assert nearest[name] == ("" if chosen[name] is None else str(chosen[name]))
 
 
+@pytest.mark.nightly  # By day experiments run, below, and fingerprints are compared.
 def test_a_cell_measures_all_three_workloads_as_the_package_does(folders):
-    cell = runs.release("WDBC", "ImprovedTrigII", {"n_candidates": 500}, delta=1e-3, n_queries=50, repetition=2)
+    cell = runs.release("WDBC", "ImprovedTrigII", {"n_candidates": 100}, delta=1e-3, n_queries=50, repetition=2)
     result = cells.run_cell(cell)
     X = runs.cube("WDBC")
     rng = np.random.default_rng([2, *b"WDBC"])
-    release = tm.synthesize(X, tm.Schema.cube(30), tm.Budget(1.0, 1e-3), tm.ImprovedTrigII(n_candidates=500), rng)
+    release = tm.synthesize(X, tm.Schema.cube(30), tm.Budget(1.0, 1e-3), tm.ImprovedTrigII(n_candidates=100), rng)
     for which, workload in runs.workloads(30, 50).items():
         errors = workload.errors(X, release.distribution)
         np.testing.assert_allclose(result[which]["absolute"], errors.max(axis=0), rtol=1e-12)
@@ -493,8 +493,7 @@ def newcomer(folders, monkeypatch):
 OF_ANY_DATA = ["table_3_1", "table_3_2", "table_3_3", "w1", "w2", "w3", "curves", "ablations", "coverage"]
 
 
-@pytest.mark.daily(*(f"NEW-{name}" for name in (*OF_ANY_DATA, "search", "figure_3_1")
-                     if name not in ("w2", "w3", "ablations")))  # As w1, of other queries and of other mechanisms.
+@pytest.mark.daily("NEW-coverage", "NEW-table_3_3", "NEW-table_3_1")
 @pytest.mark.parametrize("name", [*OF_ANY_DATA, "search", "figure_3_1"])
 # By day with one set of its own: that a set of the thesis beside it changes nothing of this is seen each night.
 @pytest.mark.parametrize("names", ["NEW", pytest.param("NEW,WDBC", marks=pytest.mark.nightly)])

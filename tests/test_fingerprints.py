@@ -46,7 +46,8 @@ def older_rows(text):
 NOW = {name: f"now of {name}" for name in fingerprints.OWN}
 
 
-@pytest.mark.daily("TableMechanism", "TableMechanism (pure)", "MomentMechanism", "the thesis's")
+# The golden runs see changes of pure ones by day.
+@pytest.mark.daily("MomentMechanism", "the thesis's")  # Tables are golden cases by day.
 @pytest.mark.parametrize("mechanism", fingerprints.OWN)
 def test_the_code_gives_what_is_noted_of_it(mechanism):
     noted = fingerprints.known(RESULTS)[mechanism][-1]["numbers"]
@@ -182,6 +183,7 @@ def test_a_sentence_of_older_code_comes_and_goes(results):
     assert fingerprints.marked(marked, "curves", results) == page
 
 
+@pytest.mark.nightly  # By day lines of older code are found, here.
 def test_tables_of_pages_mark_rows_of_older_code(results):
     for stem in ("nist", "adult", "w1", "w2", "w3", "table_3_3"):
         (results / f"{stem}.csv").write_bytes((RESULTS / f"{stem}.csv").read_bytes())

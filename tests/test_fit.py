@@ -74,7 +74,7 @@ def test_the_optimum_is_linprogs(d, K, m, options, method):
     assert fit.objective == pytest.approx(optimum, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.daily(2)
+@pytest.mark.daily("exact-None", "far outside-0.02")
 @pytest.mark.parametrize("cap", [None, 0.02])
 @pytest.mark.parametrize("kind", ["noisy", "exact", "far outside"])
 def test_column_generation_reaches_the_optimum_of_the_whole_program(kind, cap):
@@ -309,7 +309,7 @@ def generator(seed=0):
 CUBES = [(1, 9), (2, 10), (5, 21)]
 
 
-@pytest.mark.daily(2)
+@pytest.mark.daily("1-9-exact", "2-10-exact")
 @pytest.mark.parametrize("kind", ["exact", "noisy"])
 @pytest.mark.parametrize(("d", "K"), CUBES)
 def test_the_cube_is_at_least_as_good_as_its_start_and_the_objective_is_that_of_the_atoms(d, K, kind):

@@ -91,6 +91,7 @@ def test_a_difference_is_as_large_as_it_is_said_to_be():
     assert f"1 of {arrays['means'].size} differ, by 0.25 at most" in text
 
 
+@pytest.mark.nightly  # By day cases are compared with what was recorded, above.
 def test_a_comparison_says_whether_anything_differs(tmp_path, capsys):
     path = tmp_path / "golden.json"
     pattern = "own moments"

@@ -117,6 +117,7 @@ def test_only_a_light_of_a_place_of_lights_has_a_sign():
     assert [bold.text for bold in tree.iter("b")] == ["▲ care"]
 
 
+@pytest.mark.nightly  # By day a release imports none, in test_tables.py.
 def test_no_dataframe_library_is_needed():
     code = ("import sys, trigmech as tm\ntm.Schema.cube(2)._repr_html_(); tm.Ledger(tm.Budget(1.0))._repr_html_()\n"
             "print({'pandas', 'polars', 'pyarrow'} & set(sys.modules))")

@@ -58,6 +58,7 @@ def test_what_an_extra_is_asked_for_is_what_it_installs(extra):
     assert set(optional.EXTRAS[extra]) == set(libraries(extra))
 
 
+@pytest.mark.nightly  # By day nothing is loaded unused, in test_architecture.py.
 def test_the_command_line_and_the_estimator_alone_import_an_extra_at_their_top():
     extras, found = {name for names in optional.EXTRAS.values() for name in names}, set()
     for path in (TOP / "trigmech").rglob("*.py"):
@@ -139,6 +140,7 @@ def wheel(tmp_path_factory):
     return built
 
 
+@pytest.mark.nightly  # It is built and installed every night, below.
 def test_the_wheel_holds_every_file_of_the_package(wheel):
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("trigmech/")}
     assert held == {path.relative_to(TOP).as_posix() for path in (TOP / "trigmech").rglob("*")

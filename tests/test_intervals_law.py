@@ -131,6 +131,7 @@ def weighted_rows(delta):
     return tm.synthesize(rows, SCHEMA, tm.Budget(2.0, delta), rng=np.random.default_rng(1)).weighted()
 
 
+@pytest.mark.daily("0.0")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_closed_intervals_hold_tables_of_the_prior_s_law_at_exactly_their_level(delta):
     """Injected numbers: tables are weights drawn before the release is looked at, and their releases have its noise."""

@@ -349,7 +349,7 @@ def test_the_command_compares_and_advises(two, tmp_path, run, schema_file):
 # Advice
 
 def test_more_budget_and_more_rows_are_expected_to_err_less():
-    few = tm.Schema(SCHEMA.columns[:4])
+    few = tm.Schema(SCHEMA.columns[:3])
     found = advise(few, 1_000, epsilons=(0.1, 1.0, 10.0))
     kinds = ("columns", "pairs", "correlations")
     errors = np.array([[np.mean([each["error"] for each in step[kind]]) for kind in kinds]

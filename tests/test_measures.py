@@ -171,7 +171,8 @@ def test_regressions_are_those_of_least_squares_on_real_rows():
                 most = max(dict.fromkeys(sorted(known)), key=known.count)
                 columns += [[value == cell for value in values] for cell in {*plain(name, TRUE)} - {most}]
             else:
-                columns.append([0.0 if value is None else (value - np.mean(known)) / np.std(known) for value in values])
+                middle, width = np.mean(known), np.std(known)
+                columns.append([0.0 if value is None else (value - middle) / width for value in values])
                 if None in plain(name, TRUE):
                     columns.append([value is None for value in values])
         return np.column_stack(columns).astype(float)
@@ -301,6 +302,7 @@ def test_small_and_strange_tables_have_a_verdict(columns, n):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+@pytest.mark.nightly  # By day wide tables are compared in fewer rows, below.
 def test_of_a_large_table_a_part_is_compared_and_the_command_says_so(monkeypatch):
     monkeypatch.setattr(judgement, "COMPARED_ROWS", 300)
     schema = tm.Schema([tm.Column("x", 0, 10), tm.Column("n", 0, 9, kind="integer")])
@@ -322,6 +324,7 @@ def test_wide_tables_are_compared_in_fewer_rows():
     assert judgement.compared_rows(569, 1_000) == 569
 
 
+@pytest.mark.nightly  # By day test_cli.py runs it, and the verdict is above.
 def test_the_command_begins_with_the_verdict_and_has_all_figures_in_json(run, clinic):
     status, said, told = run("evaluate", "clinic.tm", "--against", "data.csv")
     assert status == 0

@@ -47,6 +47,7 @@ def flat(small, large, data):
     return large < 1.3 * small and large < data / 4
 
 
+@pytest.mark.daily("float32")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_means_of_a_mapped_table_take_the_same_memory_for_four_times_the_rows(tmp_path, dtype):
     tables = [mapped(tmp_path, n, dtype) for n in (100_000, 400_000)]
@@ -67,11 +68,13 @@ def test_threads_add_their_work_space_and_nothing_that_grows(tmp_path, monkeypat
     assert 4 * alone < X.nbytes / 16
 
 
+@pytest.mark.nightly  # By day means, above, by the same sums.
 def test_moments_take_the_same_memory_for_four_times_the_rows(tmp_path):
     tables = [mapped(tmp_path, n, np.float64) for n in (300_000, 1_200_000)]
     assert flat(*(peak(lambda X: measure(X, BASIS, covariance=True), X) for X in tables), tables[1].nbytes)
 
 
+@pytest.mark.nightly  # By day means, above, by the same chunks.
 def test_kernel_answers_take_no_more_than_the_weights_for_four_times_the_rows(tmp_path):
     tables = [mapped(tmp_path, n, np.float64) for n in (50_000, 200_000)]
     peaks = [peak(WORKLOAD.answers, X) for X in tables]

@@ -138,6 +138,7 @@ def test_hardened_noise_is_not_repeatable_and_says_so():
 
 
 # Rows are fitted on any number of threads by day in test_table_mechanism.py.
+@pytest.mark.nightly  # By day that of tables does, in test_table_mechanism.py.
 @pytest.mark.parametrize("fit", [pytest.param("rows", marks=pytest.mark.nightly), "cloud"])
 def test_a_seed_repeats_a_run_on_any_number_of_threads(fit, monkeypatch):
     X, runs = table(3000, 4), []

@@ -124,6 +124,7 @@ def linf_draws(noise, n, K):
     return np.array([noise.linf(values, SCALE) - values for _ in range(n)]) / SCALE
 
 
+@pytest.mark.daily("1-1000-OpenDP", "3-2000-simulated", "3-2000-OpenDP")
 @each_sampler
 @pytest.mark.parametrize(("K", "n"), [(1, 1_000), (3, 2_000), (60, 200)])
 def test_linf_noise_has_its_joint_law(sampler, K, n):
@@ -167,6 +168,7 @@ def integer_draws(n, K, scale):
     return np.array([integer_linf(K, scale) for _ in range(n)])
 
 
+@pytest.mark.daily("2-1.0-2000")
 @pytest.mark.parametrize(("K", "scale", "n"), [
     (1, 3.0, 2_000), pytest.param(1, 0.4, 2_000, marks=pytest.mark.nightly), (2, 1.0, 2_000),
     # One number and several are drawn by day, of a small scale and of a large one.
@@ -183,12 +185,13 @@ def discrete_laplace_p(draws, scale):
     return oracles.frequencies_p(np.append(counts, len(draws) - counts.sum()), np.append(p, 1.0 - p.sum()))
 
 
+@pytest.mark.nightly  # By day integer noise has exactly its probabilities, here.
 @pytest.mark.parametrize("scale", [1.5, pytest.param(3.0, marks=pytest.mark.nightly)])
 def test_the_discrete_laplace_numbers_of_opendp_are_exact(scale):
     # Of the scales at which its versions before 0.14.2 had a bias: p-values below 1e-30 in as many draws.
-    draws = np.array(noise_module._discrete_laplace(scale, 60_000))
+    draws = np.array(noise_module._discrete_laplace(scale, 30_000))
     assert discrete_laplace_p(draws, scale) > 1e-10
-    assert discrete_laplace_p(np.array(noise_module._discrete_laplace(0.95 * scale, 60_000)), scale) < 1e-10
+    assert discrete_laplace_p(np.array(noise_module._discrete_laplace(0.95 * scale, 30_000)), scale) < 1e-10
 
 
 def test_numbers_beyond_64_bits_are_not_cut():
@@ -373,6 +376,7 @@ def test_values_that_are_not_finite_are_refused_before_any_noise(bad, error, mon
 RUNS = 100
 
 
+@pytest.mark.nightly  # By day test_audit.py and test_release.py have scale and law of draws.
 @pytest.mark.parametrize("real", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["simulated", "real"])
 # Those with axes draw the noise of the others too; the first is audited by day.
 @pytest.mark.parametrize(("make", "delta"), [pytest.param(ImprovedTrigI, 0.0, marks=pytest.mark.nightly),

@@ -42,7 +42,7 @@ def driven(table, columns, budget, folder, mechanism=FEW, noise="near", seed=0, 
 
 
 # Each night there are hundreds more, below.
-@pytest.mark.daily("0", "1", "4")  # Of moments and of tables; all steps once.
+@pytest.mark.daily("0", "1")  # Of moments and of tables.
 @pytest.mark.parametrize("seed", range(6))
 def test_random_runs_are_refused_before_their_charge_or_end_in_a_table(seed, tmp_path):
     run = random_run(seed, moments=seed % 3 == 0)
@@ -83,6 +83,7 @@ def test_a_column_of_one_level_is_saved(tmp_path):
     assert driven(table, columns, tm.Budget(1.0, 1e-6), tmp_path).n == 6
 
 
+@pytest.mark.daily("1e-06")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_integers_of_private_bounds_are_saved(delta, tmp_path):
     rng = np.random.default_rng(0)
@@ -260,7 +261,7 @@ def released_by(command, run):
     return 0
 
 
-@pytest.mark.daily(3)  # Each schema, and each size.
+@pytest.mark.daily("1000-1.0-an ordinal column")
 @pytest.mark.parametrize("name", LAST)
 @pytest.mark.parametrize(("n", "epsilon"), [(10, 0.1), (1000, 1.0)])
 def test_the_command_line_loses_no_release_of_rows_in_the_last_level(command, name, n, epsilon):

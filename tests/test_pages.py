@@ -116,6 +116,7 @@ def test_every_command_of_the_package_is_on_a_page_that_runs():
         assert f"trigmech {command}" in text
 
 
+@pytest.mark.daily(3)  # It is the tests' own runner that they look at.
 @pytest.mark.parametrize(("fault", "said"), [
     ("```python\nimport seaborn\n```\n", "No module named 'seaborn'"),
     ("```sh\npython3 -m venv .venv && .venv/bin/pip install .\n```\n```sh\ntrigmech info\n```\n", "not found"),

@@ -75,7 +75,7 @@ def released(parts, design, seed=5):
     return design, rounds
 
 
-@pytest.mark.daily(2)  # Each case in one part or in seven.
+@pytest.mark.daily(4)
 @each_case
 @pytest.mark.parametrize("count", [1, 7])
 def test_parts_are_released_as_their_table_to_the_last_bit(case, count):

@@ -136,6 +136,8 @@ def furthest(name):
     return found
 
 
+@pytest.mark.daily("two columns", "two columns, pure", "one column and whole rows, pure",
+                   "mostly the whole row", "means alone")
 @pytest.mark.parametrize("name", SEARCHED)
 def test_no_rows_found_move_the_released_vector_further_than_is_charged(name):
     charged = ROWS * np.array([block.charge.sensitivity for block in blocks(searched_design(name))])
@@ -213,6 +215,7 @@ def test_more_rows_or_more_epsilon_never_predict_a_larger_error(d, delta):
         assert scores[-1] < scores[0] - 0.1
 
 
+@pytest.mark.daily("(50, 1, 10000.0, 0.0)", "(50, 1, 10000.0, 1e-06)", "(569, 30, 1.0, 0.001)", "(2, 101, 1.0, 1e-06)")
 @each_setting
 def test_predicted_errors_never_exceed_those_of_measuring_nothing(setting):
     design = design_of(*setting)
@@ -228,6 +231,7 @@ def test_the_limit_of_functions_is_kept(delta):
     assert design_of(2000, 4, 1.0, delta).features.K >= 40
 
 
+@pytest.mark.daily("0.0")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_exactly_as_many_functions_as_are_allowed_are_measured(delta):
     # Six of single columns, three products of x and six of higher degree.
@@ -267,7 +271,7 @@ def test_the_search_ends_where_no_step_lessens_the_mean_logarithm_of_the_errors_
     assert first.score < made._allocated(choices.first()).score - 2.0 * search.LEAST_GAIN
 
 
-@pytest.mark.daily(2)  # Each option, with either kind of noise.
+@pytest.mark.daily("{'degree': 5}-0.0", "{'triples': True}-0.0", "{'whole_row': True}-0.0")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("options", [
     {"degree": 5}, {"degree": 1, "pair_degree": 0}, {"pair_degree": 4}, {"triples": True}, {"whole_row": True},
@@ -289,6 +293,7 @@ def test_degrees_beyond_those_that_are_searched_can_be_fixed(delta):
     assert design_of(40, 2, 1.0, delta, degree=1, pair_degree=9, weighted=False).pair_degree == 9
 
 
+@pytest.mark.daily("0.0")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_pairs_and_triples_that_the_table_has_no_columns_for_are_left_out(delta):
     one = design_of(500, 1, 1.0, delta, pair_degree=2, triples=True)
@@ -296,7 +301,7 @@ def test_pairs_and_triples_that_the_table_has_no_columns_for_are_left_out(delta)
     assert not design_of(500, 2, 1.0, delta, triples=True).triples
 
 
-@pytest.mark.daily(3)  # Each family but one, and both laws.
+@pytest.mark.daily("SecondMoments(d=4)-0.0", "Smooth(d=4, smoothness=2.0, degree=3)-0.0")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("workload", [
     SecondMoments(4), Polynomials(4, 3, seed=0), PairKernels(4, seed=0), Smooth(4, 2.0, 3),

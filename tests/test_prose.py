@@ -98,6 +98,7 @@ def test_no_figure_in_a_sentence_is_held_by_nothing(name):
         assert prose.unmarked(PAGES[name], UNHELD.get(name, {})) == []
 
 
+@pytest.mark.nightly  # By day figures of pages are compared with results, here.
 def test_every_reason_is_of_a_figure_that_is_there():
     for name, phrases in UNHELD.items():
         for phrase in phrases:

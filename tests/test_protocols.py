@@ -638,6 +638,7 @@ def test_a_rival_that_fails_or_runs_out_of_time_says_so(newcomer):
         run_copy(newcomer, table, MIXED, "Sleep", seconds=0.15)
 
 
+@pytest.mark.nightly  # It makes an environment, as experiments alone do.
 def test_a_rival_that_cannot_be_installed_says_why_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(rivals.VARIABLE, str(tmp_path))
     # To copy an installer into the new environment takes seconds.
@@ -677,7 +678,7 @@ def test_budgets_of_added_and_of_replaced_rows_are_converted_by_the_known_formul
         1.0, 1e-5)}, budget) < 2.0
 
 
-@pytest.mark.daily(4)  # Each rival, and each budget.
+@pytest.mark.daily("5.0-1e-06-PrivBayes-dpmm-equal", "1.0-1e-05-AIM-dpmm-equal")
 @pytest.mark.parametrize("method", ["AIM-dpmm-equal", "MST-dpmm-equal", "PrivBayes-dpmm-equal"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.3, 1e-9), (5.0, 1e-6)])
 def test_rivals_at_equal_privacy_prove_the_epsilon_for_a_replaced_row(method, epsilon, delta):
@@ -782,6 +783,7 @@ def test_a_data_set_and_a_rival_are_one_short_file_each(small, tmp_path, monkeyp
     assert "## dice, ε = 1" in (small / "nist_quick_partial.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly  # By day test_datasets.py and boards load sets.
 def test_data_sets_that_are_files_name_cells_and_are_found(tmp_path, monkeypatch):
     assert "experiments.protocols.sets.of_sklearn" in cells.reached("experiments.small")
     for name, size in (("sklearn wine", (178, 13)), ("sklearn diabetes", (442, 9))):

@@ -453,6 +453,7 @@ def test_a_refused_charge_draws_nothing(fits):
     assert len(ledger.charges) == 0
 
 
+@pytest.mark.daily("linf")
 @pytest.mark.parametrize("law", ["laplace", "linf"])
 def test_blocks_of_one_law_scale_and_size_have_independent_noise(law):
     _, moments, features = moments_and_features()

@@ -485,6 +485,7 @@ def test_every_cell_of_every_table_is_what_the_release_has(written):
     assert found == {}, "a table that nobody compares"
 
 
+@pytest.mark.daily("moments")
 def test_two_columns_of_a_table_that_are_swapped_would_be_seen(written):
     """Of every table any two columns of numbers."""
     made, found = written

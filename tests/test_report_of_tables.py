@@ -85,6 +85,7 @@ def test_the_page_tells_each_round_what_was_chosen_and_the_strongest_pairs(made,
 
 
 # By day with the true table: that page has all that the other has.
+@pytest.mark.nightly  # By day test_report.py has hostile names.
 @pytest.mark.parametrize("against", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_hostile_names_and_a_true_table_keep_the_page_in_order(hostile, tmp_path, against):
     text = report.write(hostile, tmp_path / "r.html", mixed_table() if against else None).read_text(encoding="utf-8")

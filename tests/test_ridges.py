@@ -159,8 +159,9 @@ def test_rows_in_wide_cells_follow_it_and_cells_keep_their_rows(sign):
         np.testing.assert_array_equal(np.sort(made[:, j]), np.sort(rows[:, j]))
 
 
+@pytest.mark.nightly  # By day whatever was released is a table, in test_table_mechanism.py.
 def test_whatever_was_released_is_shrunk_to_finite_numbers():
-    columns, codes = delays(2_000)
+    columns, codes = delays(500)
     cells = [wide(each, 24) for each in columns]
     shape = tuple(int(cell.max()) + 1 for cell in cells)
     for means in (np.zeros(shape), np.full(shape, -1e300), np.eye(*shape) * 1e300, np.full(shape, 1e-300)):

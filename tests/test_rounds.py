@@ -236,7 +236,7 @@ def towns(n=1_200):
                          "a": rng.normal(5.0, 2.0, n), "b": rng.random(n)})
 
 
-@pytest.mark.daily(4)
+@pytest.mark.daily("9")
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
 def test_what_was_found_of_a_schema_is_found_again_and_rare_categories_are_in_no_file(count, tmp_path, drawn,
                                                                                       monkeypatch):
@@ -404,6 +404,7 @@ def moved_and_pointed_to(path):
     path.symlink_to("second.rounds")
 
 
+@pytest.mark.daily("linked", "linked late", "replaced")
 @pytest.mark.parametrize(("meanwhile", "count"), [
     pytest.param(linked, 1, id="linked"), pytest.param(linked, 3, id="linked late"), pytest.param(moved, 1, id="moved"),
     pytest.param(moved_and_replaced, 1, id="replaced"), pytest.param(moved_and_pointed_to, 1, id="pointed to")])
@@ -551,6 +552,7 @@ def test_damaged_and_hostile_files_are_refused_and_stay(folder, drawn):
     assert (len(drawn), len(entries(folder))) == (4, 4)
 
 
+@pytest.mark.nightly  # By day any value of a saved release is, in test_saved.py.
 def test_any_value_in_a_file_is_refused_or_makes_a_release(folder, drawn, monkeypatch):
     run(folder)
     records = [json.loads(line.partition(" ")[2]) for line in (folder / "a.rounds").read_text().splitlines()]

@@ -138,7 +138,7 @@ def mixtures(draw, kind):
 
 
 # Each library and each kind; dates of pandas see that a library takes cells for each other.
-@pytest.mark.daily("pandas-dates", "pandas-numbers", "polars-numbers", "array-categories")
+@pytest.mark.daily("pandas-dates", "polars-numbers", "array-categories")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", OBJECTS)
 def test_objects_of_any_types_mean_the_same_alone_and_among_others(library, kind):

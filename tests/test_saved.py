@@ -281,6 +281,7 @@ def test_a_release_keeps_the_versions_that_made_it_however_often_it_is_saved(tmp
 
 
 # With more budget there are more tables, which the golden runs save.
+@pytest.mark.daily("(1, 0)")
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, pytest.param(Budget(1e3, 1e-6), marks=pytest.mark.nightly)],
                          ids=str)
 def test_rows_are_made_of_saved_tables_as_of_those_in_memory(budget, tmp_path):
@@ -321,7 +322,7 @@ def given_to(synthesis):
 TABLES_OF_ALL_KINDS = [case for case in CASES if case.startswith("tables")] + list(OWN)
 
 
-@pytest.mark.daily(2)
+@pytest.mark.daily("tables, contrasts", "tables, one column")
 @pytest.mark.parametrize("case", [
     # The others are of the same classes, and contrasts have pure noise, too.
     pytest.param(case, marks=[pytest.mark.nightly] * (
@@ -337,6 +338,7 @@ def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_
     assert differences(list(first.values()), list(second.values())) == []
 
 
+@pytest.mark.nightly  # It looks at the cases, not at the package.
 def test_all_kinds_of_queries_are_among_those_that_are_saved():
     kinds = {type(each.query) for case in TABLES_OF_ALL_KINDS for each in made(case).release.measurements}
     assert kinds == {Histogram, HistogramWithEnds, PrefixSums, PrefixSumsWithEnds, Contrasts, Signs, Detail, Marginal,
@@ -525,11 +527,11 @@ class Far:
     gaussian = linf = laplace
 
 
-@pytest.mark.daily(2)  # Both laws, much noise and little.
+@pytest.mark.daily("(0.001, 1e-09)", "(1, 0)")  # Both laws.
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "SimulatedNoise", Far)
-    for seed in range(2):
+    for seed in range(1):
         moments = measure(mixed_table(), MIXED, design(300, MIXED, budget, TABLES), np.random.default_rng(seed))
         moments.save(tmp_path / "a.tm")
         assert differences(moments, NoisyMoments.load(tmp_path / "a.tm")) == []
@@ -647,6 +649,7 @@ print({"opendp", "highspy", "pandas", "polars", "pyarrow", "matplotlib"} & set(s
 """
 
 
+@pytest.mark.nightly  # By day test_archive.py unpickles nothing, test_architecture.py loads nothing.
 def test_loading_never_unpickles_and_loads_no_heavy_library(tmp_path):
     cases = ["moments of whole rows", "algorithm 10", "categories", "tables"]
     paths = [save(tmp_path / f"{k}.tm", made(case)) for k, case in enumerate(cases)]
@@ -1127,7 +1130,7 @@ def places(value, where=()):
         yield from places(value[key], (*where, key))
 
 
-@pytest.mark.daily(6)  # One of moments, one of tables, one of an older version.
+@pytest.mark.daily("moments of whole rows-a third")  # Values of tables: test_rounds.py, UNFIT.
 @pytest.mark.parametrize("hostile", [HOSTILE[::3], pytest.param(HOSTILE, marks=pytest.mark.nightly)],
                          ids=["a third", "all"])
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CHOSEN, OLDER])
@@ -1152,7 +1155,7 @@ CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.resh
            lambda old: old.astype(float) * np.nan, lambda old: np.full_like(old, np.iinfo(np.int64).min)]
 
 
-@pytest.mark.daily(7)  # One of moments, one of tables of an older version.
+@pytest.mark.daily("releases-0.1/tables-contrasts")
 @pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CONTRASTS, CHOSEN, OLDER, OLDER_PURE])
 def test_any_array_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)

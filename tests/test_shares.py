@@ -61,6 +61,7 @@ def draws_of(released):
 # The noise
 
 
+@pytest.mark.daily("1-0", "2-0", "2-1")
 @pytest.mark.parametrize(("m", "t"), [(1, 0), (2, 0), (2, 1), (10, 0), (10, 4)])
 def test_the_sum_has_the_noise_of_the_charge_for_those_who_are_not_tolerated(m, t):
     rng, size = np.random.default_rng(m), 3_000
@@ -190,6 +191,7 @@ def test_a_person_of_a_small_party_moves_its_values_no_further_than_is_charged(c
     assert all(max(moved) > 0.3 for moved in found.values())
 
 
+@pytest.mark.daily("2")
 @pytest.mark.parametrize("m", [1, 2, pytest.param(10, marks=pytest.mark.nightly)])
 def test_all_rounds_are_charged_once_and_each_sum_is_opened_once(m, book, tmp_path):
     design, rows = tm.design(N, SCHEMA, BUDGET).for_shares(), cut(table(), m) if m > 1 else [table()]

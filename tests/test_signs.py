@@ -268,7 +268,8 @@ def law_of_draws(found):
     return mean, np.einsum("m,mij->ij", odds, np.array(within)) + (means - mean).T @ ((means - mean) * odds[:, None])
 
 
-@pytest.mark.parametrize("noise", [0.02, 0.3])
+# With more noise more models are likely, and looked at one by one.
+@pytest.mark.parametrize("noise", [0.02, pytest.param(0.3, marks=pytest.mark.nightly)])
 def test_the_density_is_the_posterior_of_all_models_and_draws_scatter_as_it_does(noise, few_models):
     count, rng = 24, np.random.default_rng(1)
     true = np.diff(np.linspace(0.0, 1.0, count + 1) ** 2.0)
@@ -295,7 +296,7 @@ def test_without_noise_the_measured_signs_are_met():
     np.testing.assert_allclose(np.cumsum(found), np.cumsum(frequencies), atol=0.02)
 
 
-@pytest.mark.daily(3)  # Each size, each deviation, and special values or not.
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("special", [0, 2])
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e200, 1e300])
 @pytest.mark.parametrize("deviation", [1e-300, 1e-3, 1.0, 1e300])
@@ -320,8 +321,9 @@ def test_plausible_columns_scatter_as_the_posterior_does():
     def below(held):
         return np.interp(-0.5, held.partition.edges, np.concatenate([[0.0], np.cumsum(held.mass)]))
 
-    drawn = [below(plausible.plausible_column(column, look, [], rng)) for _ in range(200)]
-    wanted = [np.clip(density_of_signs(exact, 0.2, 1.0, 64).drawn(rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
+    drawn = [below(plausible.plausible_column(column, look, [], rng)) for _ in range(100)]
+    density = density_of_signs(exact, 0.2, 1.0, 64)
+    wanted = [np.clip(density.drawn(rng)[:16].sum(), 0.0, 1.0) for _ in range(200)]
     assert np.std(drawn) == pytest.approx(np.std(wanted), rel=0.3)
 
 
@@ -374,6 +376,7 @@ def test_all_kinds_of_numbers_are_measured_by_signs_and_come_out(made, tmp_path)
     assert abs(frame.loc["sign cos(1 pi place of age)", "mean"] - codes[:, 0].mean()) < 4 * frame["deviation"].iloc[0]
 
 
+@pytest.mark.nightly  # By day test_report.py and test_preview.py have those of other questions.
 @pytest.mark.usefixtures("unpainted")
 def test_reports_and_previews_tell_signs(made, tmp_path):
     page = report.write(made, tmp_path / "r.html").read_text(encoding="utf-8")

@@ -102,6 +102,7 @@ def test_sparse_tables_are_found_and_smooth_ones_are_left_to_their_singular_valu
     assert found["function"][0] < found["function"][1] / 4.0
 
 
+@pytest.mark.nightly  # By day sparse tables come back and are finite, here.
 def test_the_estimated_difference_of_risks_is_the_true_one_on_average():
     truth, expected = function_table(16, 12)
     true, said = [], []

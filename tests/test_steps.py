@@ -63,6 +63,7 @@ def test_a_design_holds_public_facts_and_says_what_it_costs(budget):
     assert 0.99 * budget.epsilon < ledger.proved_epsilon <= budget.epsilon
 
 
+@pytest.mark.daily("pure")
 @each_budget
 def test_private_bounds_are_rounds_of_their_own_within_the_budget(budget, tmp_path):
     schema = tm.Schema([tm.Column("age", private_bounds=True), tm.Column("gain", 0, 9)])
@@ -375,7 +376,7 @@ PRIVATE = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), tm.C
                      tm.Column("work", kind="categorical", categories="private")])
 
 
-@pytest.mark.daily(3)  # Each kind of file, each mechanism, private bounds.
+@pytest.mark.daily("schema1-mechanism1-0.0-3-parquet", "schema0-mechanism0-1e-06-4-csv")
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize(("schema", "mechanism", "delta", "passes"), [
     (SCHEMA, tm.TableMechanism(points=16), 1e-6, 4), (SCHEMA, tm.TableMechanism(points=16), 0.0, 3),

@@ -121,7 +121,7 @@ def test_one_row_a_person_is_no_other_table(asked):
     np.testing.assert_array_equal(sums(asked, persons_of(points, [1] * 500)).limbs, sums(asked, points).limbs)
 
 
-@pytest.mark.daily(3)  # Each statistic.
+@pytest.mark.daily("1-tables and products", "64-functions", "1000000-cells")
 @each_statistic
 @pytest.mark.parametrize("most", [1, 64, 10**6])
 def test_persons_are_summed_alike_in_any_order_and_in_any_pieces(asked, most, monkeypatch):

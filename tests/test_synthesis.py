@@ -83,7 +83,7 @@ def draws(monkeypatch):
 # Types and kinds
 
 
-@pytest.mark.daily(2)
+@pytest.mark.daily("pyarrow")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_mixed_table_comes_back_in_its_own_type_and_kinds_and_with_missing_values(library):
     table = LIBRARIES[library](frame())
@@ -294,7 +294,7 @@ def test_what_is_no_ledger_file_is_refused(ledger):
 # Files
 
 
-@pytest.mark.daily(2)  # Bounds of either kind, and text and columns.
+@pytest.mark.daily(".parquet-private bounds")
 @pytest.mark.parametrize(("suffix", "schema"), [(".csv", "public bounds"), (".csv.gz", "private bounds"),
                                                 (".parquet", "private bounds")])
 def test_a_file_gives_the_bits_of_its_dataframe_however_it_is_cut(suffix, schema, tmp_path, monkeypatch):
@@ -327,7 +327,7 @@ def test_a_file_that_changes_after_it_was_counted_is_refused_before_anything_is_
     assert book.entries == ()
 
 
-@pytest.mark.daily(3)  # Each kind of file, and each way to name it.
+@pytest.mark.daily(".parquet-file", ".csv-path")
 @pytest.mark.parametrize("open_it", [str, lambda path: path, TableFile], ids=["text", "path", "file"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_release_of_a_file_samples_a_table_with_its_names_and_types(suffix, open_it, tmp_path):

@@ -50,7 +50,7 @@ def name_of(check):
     return check.func.__name__
 
 
-@pytest.mark.daily(3)  # They are the library's own, and of one estimator.
+@pytest.mark.daily(6)  # They are the library's own, and of one estimator.
 @pytest.mark.parametrize("check", [check for _, check in estimator_checks_generator(MODEL)], ids=name_of)
 def test_scikit_learns_checks_pass_but_for_those_with_a_reason(check):
     if name_of(check) in EXPECTED_TO_FAIL:
@@ -196,6 +196,7 @@ def test_without_a_schema_nothing_is_released_nor_charged(tmp_path):
     assert not book.entries
 
 
+@pytest.mark.nightly  # By day scores of categories and of weighted points, below.
 def test_a_score_is_higher_for_rows_that_are_alike():
     rng = np.random.default_rng(2)
     z = rng.normal(size=(1200, 1))

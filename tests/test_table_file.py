@@ -613,7 +613,7 @@ def most_held(tables, work):
     return most
 
 
-@pytest.mark.daily("csv")
+@pytest.mark.nightly  # By day rows are read in chunks of a size, above.
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("trigmech.tables.csv_text.BLOCK", 2**14)

@@ -266,6 +266,7 @@ def test_the_second_round_costs_its_share_whatever_the_first_released(kind, data
     assert furthest <= charge.sensitivity * design.n
 
 
+@pytest.mark.daily("gaussian")
 @each_budget
 def test_all_is_charged_before_the_first_draw_and_every_draw_is_paid_once(kind, monkeypatch):
     schema, asked, ledgers = NAMED["numbers and categories"], [], []
@@ -415,6 +416,7 @@ def legal(made, schema, size=30):
             assert column.kind not in ("integer", "binary") or (held == np.round(held)).all()
 
 
+@pytest.mark.nightly  # By day any run does, in test_after_the_charge.py.
 @given(name=st.sampled_from(sorted(NAMED)), n=st.sampled_from([2, 3, 60]), delta=st.sampled_from([0.0, 1e-6]),
        epsilon=st.sampled_from([1e-3, 0.1, 1.0, 30.0, 1e4]), array=st.booleans(), seed=st.integers(0, 5),
        how=st.sampled_from(["any", "same", "missing", "special"]))

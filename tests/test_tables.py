@@ -43,6 +43,7 @@ def test_texts_are_those_that_pyarrow_makes_of_them(masked, monkeypatch):
     assert found.null_count == (5 if masked else 3)
 
 
+@pytest.mark.nightly  # By day a release of CSV imports neither, here.
 def test_a_question_on_categories_and_numbers_needs_no_pandas_and_no_narwhals():
     code = ("import sys, numpy as np, trigmech as tm\n"
             "from trigmech.tables.frames import like\n"

@@ -53,9 +53,9 @@ def test_standard_deviations_are_right_where_noise_was_mass_far_out(turned, monk
     frequencies = steps_and_tail(turned)
     true, noise = plain_spread(frequencies), 150.0 / ROWS
     without_smooth(monkeypatch)
-    found = np.array([spread(released(frequencies, noise, seed)) / true for seed in range(10)])
+    found = np.array([spread(released(frequencies, noise, seed)) / true for seed in range(3)])
     monkeypatch.setattr(columns, "with_tails", lambda ends, each, *_: (ends, each))
-    before = np.array([spread(released(frequencies, noise, seed)) / true for seed in range(10)])
+    before = np.array([spread(released(frequencies, noise, seed)) / true for seed in range(3)])
     assert abs(found.mean() - 1.0) < 0.015
     assert np.abs(found - 1.0).mean() < 0.6 * np.abs(before - 1.0).mean()
 
@@ -71,12 +71,12 @@ def test_no_smooth_density_has_weight_beside_steps(monkeypatch):
     assert found == [None, None]
 
 
-@pytest.mark.daily("False")
+@pytest.mark.nightly  # By day its deviation is right, above, and a heavy value stays.
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_tail_falls_and_keeps_its_mass(turned, monkeypatch):
     without_smooth(monkeypatch)
     frequencies = steps_and_tail(turned)
-    for seed in range(5):
+    for seed in range(3):
         column = released(frequencies, 150.0 / ROWS, seed)
         density = column.mass / np.diff(column.partition.edges)
         if turned:
@@ -92,7 +92,7 @@ def test_a_tail_falls_and_keeps_its_mass(turned, monkeypatch):
 def test_a_heavy_value_far_out_stays(monkeypatch):
     without_smooth(monkeypatch)
     noise = 150.0 / ROWS
-    for seed in range(5):
+    for seed in range(3):
         column = released(steps_and_tail(spike=1_200), noise, seed)
         inside = (column.partition.edges[:-1] >= EDGES[478]) & (column.partition.edges[1:] <= EDGES[484])
         assert column.mass[inside].sum() == pytest.approx(1_200 / ROWS, abs=4.0 * noise)

@@ -414,7 +414,7 @@ def tensor_index(d, size, seed=4):
     return np.concatenate([index, index[:5]])
 
 
-@pytest.mark.daily(7)
+@pytest.mark.daily("Smooth, d=3")
 @each_drawn
 def test_coefficients_equal_quadrature_of_the_answers(make, nodes):
     family = make()
@@ -459,7 +459,7 @@ def test_coefficients_of_a_hundred_columns_are_sums_of_products(variant):
                                atol=1e-14 * np.max(expected))
 
 
-@pytest.mark.daily(2)  # Both families, of few columns and of many.
+@pytest.mark.daily("Gaussian, d=2", "Gaussian, d=12")
 @pytest.mark.parametrize("make", RANDOM_FAMILIES.values(), ids=RANDOM_FAMILIES)
 def test_mean_squared_coefficients_are_the_importance(make):
     # Fails by chance less than once in 1e9, by the union bound over the coefficients.
