@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.privacy.false_alarms import clear as clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.columns import PRICE, pieces, places_of
 from trigmech.reconstruction.frequencies import LARGEST
 
-# A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
-CLEAR = 6.0
 # A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
 PRECISE = 4.0
 
@@ -84,8 +83,12 @@ def _shared(column: ReleasedColumn, measured: Partition,
 
 
 def _pieces_of(look: Measurement[Detail]) -> tuple[Integers, Array, NDArray[np.bool_]]:
-    """Return the ends of pieces of equal density of a detail, their masses, and which are clearly above the noise."""
+    """Return the ends of pieces of equal density of a detail, their masses, and which are clearly above the noise.
+
+    Without pieces that are, the interval is even.
+    """
     values, deviation = np.clip(look.known, -LARGEST, LARGEST), min(look.deviation, LARGEST)
     ends = pieces(np.clip(values / deviation, -1e140, 1e140), PRICE)
     masses = np.add.reduceat(values, ends[:-1])
-    return ends, masses, masses > CLEAR * deviation * np.sqrt(np.diff(ends))
+    width = np.diff(ends)
+    return ends, masses, masses > clear_of_noise(look.law, width) * deviation * np.sqrt(width)
