@@ -10,13 +10,13 @@ from scipy.special import gammaln, ndtr
 from scipy.stats import laplace, norm
 
 import trigmech as tm
+from tests.test_details import COLUMN
 from trigmech.privacy.budget import deviation_of
 from trigmech.privacy.false_alarms import CHANCE, CLEAR, clear_of_noise, tail
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, drawn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.details import looked_closer
-from tests.test_details import COLUMN
 
 
 def least_clear(law, count, among):
@@ -59,7 +59,7 @@ def test_tails_fall_with_the_length_of_a_sum_to_that_of_normal_noise():
     assert tail("laplace", math.inf, 7) == tail("laplace", 1e140, 1) == 0.0
 
 
-@pytest.mark.parametrize(("size", "count"), [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3), (10, 1), (10, 3), (50, 2), (50, 5)])
+@pytest.mark.parametrize(("size", "count"), [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3), (10, 1), (10, 3), (50, 5)])
 def test_sums_under_the_l_infinity_law_exceed_a_limit_as_often_as_is_said_or_less_often(size, count):
     """Given the radius r, of density r^size exp(-r) / size!, a sum is r times that of uniform numbers on [-1, 1]."""
     def above(u):
