@@ -8,8 +8,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincc, ndtr
-from scipy.stats import nbinom
+from scipy.special import gammaincc, gammaln, ndtr
 
 # What is clear of the noise exceeds so many deviations under any law. For normal noise this is enough.
 CLEAR = 6.0
@@ -50,4 +49,5 @@ def tail(law: str, limit: float, count: int) -> float:
     if law != "laplace":
         count = 1
     j = np.arange(count)
-    return float(nbinom.pmf(j, count, 0.5) @ gammaincc(count - j, limit * math.sqrt(2.0 * count)))
+    before = np.exp(gammaln(count + j) - gammaln(count) - gammaln(j + 1.0) - (count + j) * math.log(2.0))
+    return float(before @ gammaincc(count - j, limit * math.sqrt(2.0 * count)))
