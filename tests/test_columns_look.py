@@ -19,6 +19,7 @@ from trigmech.functions.partition import Partition, all_codes, columns_of, even_
 from trigmech.measurement import counts
 from trigmech.measurement import sums as sums_module
 from trigmech.measurement.rows import PrivateRows
+from trigmech.privacy.false_alarms import CLEAR
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, PrefixSums
 from trigmech.reconstruction import columns
@@ -32,7 +33,7 @@ from trigmech.reconstruction.columns import (
     shrunk_frequencies,
 )
 from trigmech.reconstruction.dependence import shrunk_table
-from trigmech.reconstruction.details import CLEAR, looked_closer
+from trigmech.reconstruction.details import looked_closer
 
 # Counts
 
@@ -495,7 +496,7 @@ def look(column, interval, values, deviation):
     low, high = column.partition.edges[interval : interval + 2]
     finer = np.linspace(low, high, len(values) + 1)
     query = Detail(0, column.partition, interval, finer)
-    found = looked_closer(column, Measurement(query, 0.5, values, deviation / 2.0))
+    found = looked_closer(column, Measurement(query, 0.5, values, deviation / 2.0), len(values))
     inside = np.flatnonzero((found.partition.edges[:-1] >= low) & (found.partition.edges[:-1] < high)) + k
     edges = found.partition.edges[inside[0] - k : inside[-1] - k + 2]
     assert (edges[0], edges[-1]) == (low, high)
@@ -548,7 +549,7 @@ def test_a_closer_look_at_levels_divides_between_them():
     column = ReleasedColumn(partition, np.array([0.8, 0.2]), 1e-6)
     finer = np.concatenate([[-1.0], 0.5 * (levels[1:5] + levels[:4]), partition.edges[1:2]])
     look = Measurement(Detail(0, partition, 0, finer), 1.0, np.array([0.1, 0.5, 0.05, 0.05, 0.1]), 1e-6)
-    found = looked_closer(column, look)
+    found = looked_closer(column, look, 5)
     np.testing.assert_array_equal(found.partition.edges, [*finer, 1.0])
     np.testing.assert_allclose(found.mass, [0.1, 0.5, 0.05, 0.05, 0.1, 0.2], atol=1e-12)
     assert replace(found, mass=column.mass).partition.levels is levels

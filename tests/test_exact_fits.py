@@ -43,7 +43,7 @@ def detail(values, deviation, edges=QUARTERS):
 def test_a_closer_look_divides_the_mass_of_its_interval():
     column = ReleasedColumn(HALVES, np.array([0.4, 0.6]), 0.01)
     # One piece is clear, and the noise of the others is not: they share the rest evenly.
-    made = looked_closer(column, detail([0.0, 0.5, 0.0, 0.0], 1e-3))
+    made = looked_closer(column, detail([0.0, 0.5, 0.0, 0.0], 1e-3), 4)
     assert made.mass.sum() == pytest.approx(1.0)
     mass = {(float(a), float(b)): float(held) for a, b, held in zip(
         made.partition.edges[:-1], made.partition.edges[1:], made.mass, strict=True)}
@@ -57,7 +57,7 @@ def test_a_closer_look_divides_the_mass_of_its_interval():
 
 def test_what_is_clear_is_scaled_to_the_mass_of_its_interval():
     column = ReleasedColumn(HALVES, np.array([0.4, 0.6]), 0.01)
-    made = looked_closer(column, detail([0.2, 0.9, 0.1, 0.6], 1e-3))
+    made = looked_closer(column, detail([0.2, 0.9, 0.1, 0.6], 1e-3), 4)
     assert made.mass[0] == 0.4
     np.testing.assert_allclose(np.diff(np.interp(QUARTERS, made.partition.edges, np.concatenate(
         [[0.0], np.cumsum(made.mass)]))), np.array([0.2, 0.9, 0.1, 0.6]) / 3.0, rtol=1e-9)

@@ -317,7 +317,7 @@ def test_what_was_not_drawn_yet_is_not_known_at_all():
     (partition,) = columns_of(tm.Schema.cube(1).domain)
     asked = Measurement(Histogram(0, partition), 0.5)
     assert (asked.values, asked.noise, asked.deviation) == (None, math.inf, math.inf)
-    drawn = asked.drawn(np.full(asked.query.size, 3.0), 2.0)
+    drawn = asked.drawn(np.full(asked.query.size, 3.0), 2.0, "gaussian")
     assert (drawn.deviation, drawn.values[0], drawn.weight) == (4.0, 6.0, 0.5)
 
 

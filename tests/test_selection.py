@@ -104,7 +104,7 @@ def test_what_a_table_s_noise_costs_is_by_its_shape(monkeypatch):
     design = plan_tables(5_000, domain, tm.Budget(3.0, 1e-6))
     columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 0.001)
                for partition in design.partitions]
-    tables = tuple(each.drawn(np.full(each.query.size, 1.0 / each.query.size), 0.01)
+    tables = tuple(each.drawn(np.full(each.query.size, 1.0 / each.query.size), 0.01, "gaussian")
                    for each in design_dependence(design, columns) if len(each.query.columns) == 2)
     allotted, asked = selection._allotted, []
     monkeypatch.setattr(selection, "_allotted", lambda costs, *more: asked.append(costs) or allotted(costs, *more))
@@ -214,7 +214,7 @@ def test_maps_that_would_not_fit_into_a_file_are_one_for_each_column(monkeypatch
     design = plan_tables(8_000, domain, tm.Budget(1.0, 1e-6), triples=1.0)
     columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 1e-4)
                for partition in design.partitions]
-    tables = tuple(each.drawn(np.full(each.query.size, 1.0 / each.query.size), 1e-3)
+    tables = tuple(each.drawn(np.full(each.query.size, 1.0 / each.query.size), 1e-3, "gaussian")
                    for each in design_dependence(design, columns) if len(each.query.columns) == 2)
     counts = []
     for most in (selection.MOST_PLACES, 0):

@@ -250,7 +250,8 @@ class Session:
         self._check_moves(asked, charge, n)
         noisy = self.draw(np.concatenate([each.vector(own, n) for each, own in zip(asked, sums, strict=True)]), charge)
         noise = charge.deviation(len(noisy))
-        return tuple(each.drawn(own, noise) for each, own in zip(asked, parted(noisy, asked), strict=True))
+        return tuple(each.drawn(own, noise, charge.law)
+                     for each, own in zip(asked, parted(noisy, asked), strict=True))
 
     def choose(self, scores: Array, charge: Charge) -> tuple[int, ...]:
         """Return the places of the chosen scores, as many as the charge counts. No place is chosen twice.

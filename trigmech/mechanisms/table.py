@@ -147,10 +147,10 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     columns = list(released_columns(looks))
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
-        closer = session.measured(rows, asked, design.closer)
+        closer, among = session.measured(rows, asked, design.closer), sum(each.query.size for each in asked)
         for j, look in enumerate(looks):
             own = [each for each in closer if each.query.column == j]
-            columns[j] = with_details(columns[j], look.query.partition, own)
+            columns[j] = with_details(columns[j], look.query.partition, own, among)
     release = Release(rows.n, design.domain, (*looks, *closer), tuple(columns))
     if design.dependence is None:
         return release

@@ -258,20 +258,23 @@ class Measurement(Generic[Q]):
       afterwards.
     values (size,): The noisy vector divided by the weight. None before the draw.
     noise: Standard deviation of the noise in each entry of the weighted vector. The noise is uncorrelated.
+    law: The law of the noise, as in its charge. Files do not hold it: it is used only where columns are made.
     """
 
     query: Q
     weight: float = 1.0
     values: Array | None = None
     noise: float = np.inf
+    law: str = "gaussian"
 
     def vector(self, sums: Array, n: int) -> Array:
         """Return the weighted vector of exact sums over n persons. It is private if the sums are."""
         return self.weight * self.query.encoded(sums, n)
 
-    def drawn(self, noisy: Array, noise: float) -> "Measurement[Q]":
-        """Return the measurement with a noisy weighted vector (size,) and the standard deviation of its noise."""
-        return replace(self, values=noisy / self.weight, noise=noise)
+    def drawn(self, noisy: Array, noise: float, law: str) -> "Measurement[Q]":
+        """Return the measurement with a noisy weighted vector (size,), the deviation of its noise, and the noise's law.
+        """
+        return replace(self, values=noisy / self.weight, noise=noise, law=law)
 
     @property
     def known(self) -> Array:
@@ -315,7 +318,9 @@ class Measurement(Generic[Q]):
         if again is not None and not np.array_equal(values, again.known):
             part = (deviation / self.deviation) ** 2
             values = part * values + (1.0 - part) * again.known
-        return Measurement(self.query, 1.0, values, deviation)
+        # A sum of noise of two laws has a lighter tail than the heavier law.
+        law = again.law if again is not None and self.law == "gaussian" else self.law
+        return Measurement(self.query, 1.0, values, deviation, law)
 
 
 def of_kind(measurements: Iterable[Measurement[Any]], kind: type[Q]) -> tuple[Measurement[Q], ...]:

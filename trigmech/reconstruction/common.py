@@ -32,7 +32,8 @@ def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]])
     looks = [min(of_kind(found, Look), key=lambda each: each.deviation, default=None)  # type: ignore[type-abstract]
              for found in own]
     released = iter(released_columns([look for look in looks if look is not None]))
-    return tuple(_common(j, whole, found, None if look is None else next(released))
+    among = sum(each.query.size for each in of_kind(measurements, Detail))
+    return tuple(_common(j, whole, found, None if look is None else next(released), among)
                  for j, (whole, found, look) in enumerate(zip(wholes, own, looks, strict=True)))
 
 
@@ -45,7 +46,7 @@ def positioned(release: Release) -> Release:
 
 
 def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
-            released: ReleasedColumn | None) -> ReleasedColumn:
+            released: ReleasedColumn | None, among: int) -> ReleasedColumn:
     if whole.value is not None:
         whole = whole.cut(even_edges(whole.levels, EVEN))
     column = ReleasedColumn(whole, np.full(whole.size, 1.0 / whole.size), 1.0)
@@ -68,7 +69,7 @@ def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
             first = int(np.searchsorted(column.partition.edges, query.edges[0]))
             # Only if no other query has cut the interval.
             if column.partition.edges[first + 1] == query.edges[-1]:
-                column = looked_closer(column, replace(each, query=replace(query, interval=first)))
+                column = looked_closer(column, replace(each, query=replace(query, interval=first)), among)
     return column
 
 

@@ -10,37 +10,38 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.columns import PRICE, pieces, places_of
 from trigmech.reconstruction.frequencies import LARGEST
 
-# A finer piece counts only if its mass exceeds this many standard deviations. Without such pieces the interval is even.
-CLEAR = 6.0
 # A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
 PRECISE = 4.0
 
 
 def with_details(column: ReleasedColumn, measured: Partition,
-                 details: Sequence[Measurement[Detail]]) -> ReleasedColumn:
+                 details: Sequence[Measurement[Detail]], among: int) -> ReleasedColumn:
     """Return a column whose positions are divided by details. ``measured`` are the intervals of its look.
+
+    ``among`` is the number of finer intervals of all details of the release.
 
     The details are of different positions, the last position first, so that no division moves the others.
     """
     if details:
-        column = _shared(column, measured, details)
+        column = _shared(column, measured, details, among)
     for look in details:
-        column = looked_closer(column, look)
+        column = looked_closer(column, look, among)
     return column
 
 
-def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> ReleasedColumn:
-    """Return a column's distribution in which a detail divides one position."""
+def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int) -> ReleasedColumn:
+    """Return a column's distribution in which a detail divides one position; ``among``: see :func:`with_details`."""
     query = look.query
     interval, finer = query.interval, query.edges
     partition, k = column.partition, len(column.partition.indicators)
     mass = float(column.mass[k + interval])
-    ends, masses, clear = _pieces_of(look)
+    ends, masses, clear = _pieces_of(look, among)
     width = np.diff(ends)
     held = float(masses[clear].sum())
     # The other pieces, which are not clearly above the noise, share the rest evenly.
@@ -55,7 +56,7 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> Released
 
 
 def _shared(column: ReleasedColumn, measured: Partition,
-            details: Sequence[Measurement[Detail]]) -> ReleasedColumn:
+            details: Sequence[Measurement[Detail]], among: int) -> ReleasedColumn:
     """Return a column whose positions share each interval of its look as the details of these positions show.
 
     Within an interval of the look, the masses of positions are those of a smooth density. If many rows have one value,
@@ -68,7 +69,7 @@ def _shared(column: ReleasedColumn, measured: Partition,
     found, known = np.zeros(len(mass)), np.zeros(len(mass), dtype=np.bool_)
     for look in details:
         i = look.query.interval
-        _, masses, clear = _pieces_of(look)
+        _, masses, clear = _pieces_of(look, among)
         known[i] = PRECISE * look.deviation * math.sqrt(look.query.size) <= mass[i]
         found[i] = max(float(masses.sum()), 0.0) if known[i] else float(masses[clear].sum())
     free = np.where(known, 0.0, mass)
@@ -83,9 +84,13 @@ def _shared(column: ReleasedColumn, measured: Partition,
     return replace(column, mass=np.concatenate([column.mass[:k], made]))
 
 
-def _pieces_of(look: Measurement[Detail]) -> tuple[Integers, Array, NDArray[np.bool_]]:
-    """Return the ends of pieces of equal density of a detail, their masses, and which are clearly above the noise."""
+def _pieces_of(look: Measurement[Detail], among: int) -> tuple[Integers, Array, NDArray[np.bool_]]:
+    """Return the ends of pieces of equal density of a detail, their masses, and which are clearly above the noise.
+
+    Without pieces that are, the interval is even.
+    """
     values, deviation = np.clip(look.known, -LARGEST, LARGEST), min(look.deviation, LARGEST)
     ends = pieces(np.clip(values / deviation, -1e140, 1e140), PRICE)
     masses = np.add.reduceat(values, ends[:-1])
-    return ends, masses, masses > CLEAR * deviation * np.sqrt(np.diff(ends))
+    width = np.diff(ends)
+    return ends, masses, clear_of_noise(look.law, masses / (deviation * np.sqrt(width)), width, among)
