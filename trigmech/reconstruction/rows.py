@@ -77,6 +77,7 @@ class RowObjective:
         self._first = np.concatenate([[0], np.cumsum(self.sizes)])
         self.features([np.zeros((size, 0)) for size in sizes] if features is None else features)
         self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(self.d)
+        self.constant = 0.0
         self._maps: list[tuple[int, Integers]] = []
         self._tables: list[tuple[tuple[int, ...], Array, Array]] = []
         self._products: list[tuple[Integers, Integers, Array, Array]] = []
@@ -91,10 +92,11 @@ class RowObjective:
         for j, values in enumerate(given):
             self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
 
-    def frequencies(self, column: int, target: Array, weight: float) -> None:
-        """Add a column's frequencies (size,) as targets."""
+    def frequencies(self, column: int, target: Array, weight: float, constant: float = 0.0) -> None:
+        """Add a column's frequencies (size,) as targets. A constant part of what they miss does not count."""
         self._frequencies[self._first[column] : self._first[column + 1]] = target
         self._frequency_weights[column] = weight
+        self.constant += constant
 
     def map(self, column: int, cells: Integers, known: dict[tuple[int, int], int] | None = None) -> int:
         """Add a map (size,) from a column's positions to cells 0, 1, ... if it is not ``known``; return its number."""
@@ -146,7 +148,7 @@ class CompiledObjective:
     """The objective as the flat arrays of :mod:`trigmech.reconstruction.row_arrays`."""
 
     def __init__(self, asked: RowObjective) -> None:
-        self.sizes, self.d = asked.sizes, asked.d
+        self.sizes, self.d, self._constant = asked.sizes, asked.d, asked.constant
         order = sorted(range(len(asked._maps)), key=lambda k: asked._maps[k][0])
         place = {k: i for i, k in enumerate(order)}
         owners, maps = np.array([asked._maps[k][0] for k in order], dtype=np.int64), [asked._maps[k][1] for k in order]
@@ -238,7 +240,7 @@ class CompiledObjective:
         arrays = self._arrays
         return float(np.repeat(arrays.frequency_weights, self.sizes) @ residuals.frequencies**2
                      + arrays.table_weights @ residuals.tables**2
-                     + arrays.products.weights @ residuals.products**2 / firmness) / m**2
+                     + arrays.products.weights @ residuals.products**2 / firmness) / m**2 - self._constant
 
     def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
               least_gain: float = 0.0, sampled: int | None = None) -> int:

@@ -370,9 +370,11 @@ class Targets:
                 firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
                 own = np.minimum(own, max(column.deviation, least))
                 # A row in an empty interval is worse than one more row elsewhere, so it costs more.
-                wanted = column.mass.copy()
-                wanted[count * wanted < EMPTY] -= FROM_EMPTY / count
-                asked.frequencies(j, wanted, float((firmness / own**2).sum()))
+                empty = count * column.mass < EMPTY
+                wanted, weight = column.mass - empty * FROM_EMPTY / count, float((firmness / own**2).sum())
+                # No rows change what empty categories add to the objective, and it must not end the descent early.
+                more = (wanted**2 - column.mass**2)[: len(column.partition.indicators)]
+                asked.frequencies(j, wanted, weight, weight * float(more.sum()))
         if measured is not None and len(self.products) and not measured.query.tells_tables:
             self._ask_products(asked, measured, least)
         return asked
