@@ -1,10 +1,12 @@
 """Tables that agree with the columns and products of ranks: against dense least squares, integrals, fitted rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import ndtr, ndtri
 
 import trigmech as tm
+from trigmech.distribution import systematic
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.joint import Marginal, Products
@@ -272,3 +274,26 @@ def test_the_normal_scores_of_the_fixture_are_what_they_should_be():
     expected = (np.cos(np.pi * ranks) * (density @ np.cos(np.pi * ranks))).mean()
     found = copula.within((0, 1), features, [np.zeros_like(each) for each in features])[0, 0]
     assert found == pytest.approx(expected, abs=2e-3)
+
+
+def test_empty_categories_add_nothing_to_the_objective_until_a_row_is_in_them():
+    """Otherwise columns with many of them would end a descent, which stops at small gains relative to the objective."""
+    rng = np.random.default_rng(3)
+    for count in (3, 40):
+        names = tuple(f"c{i}" for i in range(count))
+        schema = tm.Schema([tm.Column("one", kind="categorical", categories=names), tm.Column("two", 0.0, 1.0)])
+        table = pd.DataFrame({"one": np.array(names)[np.arange(2_000) % 2], "two": (np.arange(2_000) % 100) / 99.0})
+        release = tm.synthesize(table, schema, tm.Budget(1e4, 1e-6), None, np.random.default_rng(1)).release
+        targets = Targets(release)
+        objective = targets.objective(2_000)
+        column = targets.release.columns[0]
+        rows = np.column_stack([rng.permutation(np.arange(2_000) % 2),
+                                systematic(targets.release.columns[1].mass, 2_000, rng)]).astype(np.int32)
+        plain = targets.objective(2_000)
+        plain.frequencies(0, column.mass, plain._frequency_weights[0], -plain.constant)
+        values = [each.compiled().value(each.compiled().residuals(rows), 2_000) for each in (objective, plain)]
+        assert values[0] == pytest.approx(values[1], rel=1e-9)
+        rows[0, 0] = 2
+        values = [each.compiled().value(each.compiled().residuals(rows), 2_000) for each in (objective, plain)]
+        # One row in an empty category costs as much as three too many would: 9 - 4 in place of 1.
+        assert values[0] - values[1] == pytest.approx(4.0 * plain._frequency_weights[0] / 2_000**2, rel=1e-3)

@@ -240,8 +240,15 @@ def test_what_cannot_be_is_refused_by_name(release, asked, message):
         release.sample(10, np.random.default_rng(0), **asked)
 
 
+def test_no_fitted_row_is_in_a_category_without_released_mass(release):
+    """Rare categories share cells of tables, which do not tell in which of them a row is."""
+    found = release.distribution.points
+    for partition, mass in ((column.partition, column.mass) for column in release.release.columns):
+        held = np.bincount(partition.codes(found), minlength=partition.size)[: len(partition.indicators)]
+        assert not held[mass[: len(partition.indicators)] == 0.0].any()
+
+
 def test_a_value_without_released_mass_is_named(release):
-    # A fitted row can hold a category without released mass: the rare ones share cells of tables.
     held = set(release.sample(2_000, np.random.default_rng(2)).region)
     empty = next(name for name, mass in zip(SCHEMA.columns[1].categories, release.release.columns[1].mass, strict=True)
                  if mass == 0.0 and name not in held)
