@@ -981,6 +981,9 @@ UNFIT = {
     "a weight that vanishes": (TABLE, array("release.measurements.weights", entry(1e-101)), f"weights {SIZED}"),
     "a weight that overflows": (TABLE, array("release.measurements.weights", entry(1e101)), f"weights {SIZED}"),
     "an infinite weight": (TABLE, array("release.measurements.weights", entry(np.inf)), "finite numbers"),
+    "noise of a law that does not exist": ("tables, pure", array("release.measurements.laws", entry(6)), "laws"),
+    "a measurement without the law of its noise": ("tables, pure", array(
+        "release.measurements.laws", lambda old: old[1:]), "laws"),
     "a measurement without its noise": (TABLE, array("release.measurements.noise", lambda old: old[1:]), "noise"),
     "noise of no size": (TABLE, array("release.measurements.noise", entry(0.0)), f"noise {SIZED}"),
     "noise that overflows": (TABLE, array("release.measurements.noise", entry(1e101)), f"noise {SIZED}"),

@@ -58,10 +58,16 @@ def test_each_number_has_the_weight_of_its_noise_and_columns_that_of_all_their_t
         assert np.array_equal(asked._frequencies[start:stop], column.mass)
         start = stop
     if delta:
-        (columns, features, wanted, weights), = asked._products
+        (columns, features, wanted, weights), *singles = asked._products
         assert np.array_equal(np.column_stack([columns, features]), release.products.query.factors)
-        assert wanted is targets.products
-        assert weights == pytest.approx(1.0 / max(release.products.deviation, least) ** 2)
+        # Cells of tables do not show what lies within them.
+        assert np.abs(wanted - targets.products).max() < 0.02
+        weight = 1.0 / max(release.products.deviation, least) ** 2
+        assert weights == pytest.approx(weight)
+        numbers = [j for j, score in enumerate(release.products.query.features) if score.any()]
+        held = [(own[:, 0].tolist(), each) for own, _, _, each in singles if len(own)]
+        assert [set(own) for own, _ in held] == [{j} for j in numbers]
+        assert all(each == pytest.approx(weight) for _, each in held)
     else:
         assert asked._products == []
 

@@ -29,6 +29,8 @@ Arrays = dict[str, NDArray]
 
 KIND = "measurements"
 AXES = ("directions", "images", "previous")
+# The laws of noise, by their numbers in files.
+LAWS = ("gaussian", "laplace", "linf", "exponential", "threshold", "other")
 # Beyond any plan: a file must not ask for work without bound when its functions are set up.
 MOST_DEGREES, MOST_PROFILE, MOST_COEFFICIENTS = 2**22, 2**10, 2**17
 # Positions of a column, beyond what any mechanism makes.
@@ -65,6 +67,9 @@ def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
     more: Arrays = {} if release.mean is None else {"release.mean": release.mean}
     if release.axes is not None:
         more |= {f"release.axes.{name}": getattr(release.axes, name) for name in AXES}
+    laws = [LAWS.index(each.law) for each in release.measurements]
+    if any(laws):
+        more["release.measurements.laws"] = _whole(laws)
     for i, features in enumerate(book.features):
         more |= {f"release.functions.{i}.degrees": features.basis.index,
                  f"release.functions.{i}.profiles": features.profiles}
@@ -110,7 +115,13 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     checked_deviations("release.measurements.noise", noise[~fixed])
     # Numbers computed from both must not overflow either.
     checked_deviations("release.measurements", (noise / weights)[~fixed])
-    made = tuple(Measurement(*each) for each in zip(held, weights.tolist(), drawn, noise.tolist(), strict=True))
+    laws = np.zeros(len(places), dtype=np.int64)
+    if "release.measurements.laws" in arrays:
+        laws = take(arrays, "release.measurements.laws", len(places), kind="int64")
+    if not ((laws >= 0) & (laws < len(LAWS))).all():
+        raise InputError(f"release.measurements.laws must be numbers of the laws {', '.join(LAWS)}")
+    made = tuple(Measurement(query, weight, values, own, LAWS[law]) for query, weight, values, own, law in zip(
+        held, weights.tolist(), drawn, noise.tolist(), laws.tolist(), strict=True))
     columns = columns_in(arrays, [partition for _, partition in book.partitions[: len(whole)]])
     mean, axes = axes_in(arrays, domain.d)
     release = Release(values["n"], domain, made, columns, importance=values["importance"], mean=mean, axes=axes)
