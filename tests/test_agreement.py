@@ -1,5 +1,7 @@
 """Tables that agree with the columns and products of ranks: against dense least squares, integrals, fitted rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -194,6 +196,19 @@ def test_a_product_that_no_rows_have_leaves_targets_of_ordinary_size(product):
     with np.errstate(all="raise", under="ignore"):
         made = Agreement(release, copula).of(measured, TableEstimate(weak, np.full(weak.shape, NOISE), False))
     assert np.abs(made.table).max() < 10.0
+
+
+@pytest.mark.parametrize("deviation", [1e-300, 1e-30, 1e-12])
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+def test_products_of_any_noise_and_scores_of_few_cells_leave_a_solution(deviation, correlation):
+    """Scores that are the same in all cells, and much more exact than these, would make the equations singular."""
+    release, copula, measured, _, weak = released(correlation, deviation)
+    release.products.query = replace(release.products.query, scores=tuple(
+        np.repeat(own[:, :1], 2, axis=1) for own in release.products.query.scores))
+    with np.errstate(all="raise", under="ignore"):
+        made = Agreement(release, copula).of(measured, TableEstimate(weak, np.full(weak.shape, NOISE), False))
+    assert np.abs(made.table).max() < 10.0
+    np.testing.assert_allclose(made.table.sum(axis=0), 1.0 / 24.0, atol=NOISE)
 
 
 def correlated(n):

@@ -258,7 +258,7 @@ class Measurement(Generic[Q]):
       afterwards.
     values (size,): The noisy vector divided by the weight. None before the draw.
     noise: Standard deviation of the noise in each entry of the weighted vector. The noise is uncorrelated.
-    law: The law of the noise, as in its charge. Files do not hold it: it is used only where columns are made.
+    law: The law of the noise, as in its charge.
     """
 
     query: Q

@@ -24,6 +24,10 @@ from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.sparse import LARGEST, LEAST_CELLS, TableEstimate
 
+# A product is taken to be at most so much more exact than a cell: squares of the ratio, times the number of cells, must
+# leave room for 1 in floating point. No mechanism of the package comes near.
+FINEST = 1e-4
+
 
 class Agreement:
     """What a release knows of its tables of two columns, beside these tables themselves."""
@@ -60,7 +64,7 @@ class Agreement:
         within = np.zeros(means.shape) if self._copula is None else self._copula.within(
             query.columns, features, [score[cells] for score, cells in zip(scores, query.maps, strict=True)])
         return replace(known, table=corrected(table, variance, masses, noise, scores, means - within,
-                                              np.hypot(self._deviation, within)))
+                                              np.maximum(np.hypot(self._deviation, within), FINEST * noise)))
 
 
 def of_cells(query: Products, columns: Sequence[ReleasedColumn], cells: Sequence[Integers], means: Array,
