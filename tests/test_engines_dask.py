@@ -24,8 +24,6 @@ from engine_tables import (
 
 import trigmech as tm
 from trigmech.engines import choice
-from trigmech.engines import dask as dask_module
-from trigmech.engines.dask import _as_told, _frame_of
 from trigmech.engines.question import PieceQuestion
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
@@ -38,6 +36,7 @@ from trigmech.tables.parquet_files import ParquetFiles
 dask = pytest.importorskip("dask", reason="Dask is not installed: pip install trigmech[dask]")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install trigmech[dask]")
 dask_frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install trigmech[dask]")
+dask_module = pytest.importorskip("trigmech.engines.dask", reason="Dask is not installed: pip install trigmech[dask]")
 
 pytestmark = pytest.mark.filterwarnings("ignore:::distributed")
 
@@ -199,15 +198,15 @@ def test_a_partition_s_column_is_taken_in_types_that_mean_the_same():
     texts = [pd.Series(["a", None], dtype=kind) for kind in ("string[python]", "string[pyarrow]", arrow)]
     for column in (*texts, objects):
         for told in (each.dtype for each in texts):
-            found = _as_told(column, told, False)
+            found = dask_module._as_told(column, told, False)
             assert found[0] == "a"
             assert found.isna().tolist() == [False, True]
     whole = pd.Series([1, 2])
-    assert _as_told(whole, np.dtype(float), False) is whole
+    assert dask_module._as_told(whole, np.dtype(float), False) is whole
     for column, told, person in ((whole, np.dtype(float), True), (whole, arrow, False), (texts[0], whole.dtype, False),
                                  (pd.Series([1, "a"], dtype=object), arrow, False)):
         with pytest.raises(tm.InputError, match="a type in some partitions that differs"):
-            _as_told(column, told, person)
+            dask_module._as_told(column, told, person)
 
 
 def test_a_frame_of_files_has_the_types_that_it_promises(tmp_path):
@@ -217,7 +216,7 @@ def test_a_frame_of_files_has_the_types_that_it_promises(tmp_path):
             "c": pa.array([1, 2], pa.int16()), "d": pa.array([0.5, 1.5], pa.float32())}), tmp_path / f"{k}.parquet")
     schema = tm.Schema([*(tm.Column(name, kind="categorical", categories="private") for name in "ab"),
                         *(tm.Column(name, 0, 2) for name in "cd")])
-    frame = _frame_of(ParquetFiles([tmp_path / "0.parquet", tmp_path / "1.parquet"]), schema)
+    frame = dask_module._frame_of(ParquetFiles([tmp_path / "0.parquet", tmp_path / "1.parquet"]), schema)
     promised = frame.dtypes
     for part in frame.to_delayed():
         held = part.compute(scheduler="synchronous")

