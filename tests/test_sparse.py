@@ -1,5 +1,8 @@
 """Sparse tables: the posterior against quadrature, the choice by risk, rows that keep them, and finer measurements."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,17 +13,19 @@ from scipy.stats import chisquare, norm
 import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.evaluation import resampling
+from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.planning import selection, tables
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
-from trigmech.reconstruction import exchange_kernels, sparse
+from trigmech.reconstruction import estimates, exchange_kernels, sparse
 from trigmech.reconstruction import rows as descent
 from trigmech.reconstruction import tables as fits
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_table
+from trigmech.reconstruction.pairs import Pair
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.sparse import estimated, with_margins
 from trigmech.reconstruction.tables import Targets, strengths_of
@@ -136,6 +141,39 @@ def test_cells_that_are_known_to_be_empty_are_known_better_than_the_noise_says()
     assert made.table.sum() == pytest.approx((truth + 0.0).sum(), abs=30 * NOISE)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_level_whose_rows_are_known_from_its_column_alone_is_not_empty_as_a_whole(axis):
+    """Its rows are some noises in one cell, which noise hides; the column's own measurement shows them."""
+    truth, _ = function_table()
+    lost, counted, others = [], np.ones(30, dtype=bool), np.zeros(25, dtype=bool)
+
+    def turned(table, expected, own):
+        if axis == 0:
+            return estimated(table, expected, NOISE, (own, others))
+        found = estimated(table.T, expected.T, NOISE, (others, own))
+        return replace(found, table=found.table.T, deviation=found.deviation.T)
+
+    for seed in range(20):
+        rare = truth.copy()
+        rare[3] = 0.0
+        rare[3, 7] = 2.0 * NOISE
+        rare /= rare.sum()
+        expected = np.outer(rare.sum(axis=1), rare.sum(axis=0))
+        table = rare + NOISE * np.random.default_rng([11, seed]).normal(size=rare.shape)
+        made = turned(table, expected, counted)
+        assert made.sparse
+        lost.append(sparse._posterior(table.ravel() / NOISE)[1].reshape(table.shape)[3].max() < 0.5)
+        # The other cells have the sum of the noisy table, and this row its part.
+        assert made.table[3].sum() > 0.5 * rare[3].sum()
+        # A firm cell would keep out the rows that other tables send there.
+        assert made.deviation[3].max() > 3.0 * sparse.FIRMEST * NOISE
+        if lost[-1]:
+            # Where the column has no rows, and where only a density says that it has some, the level stays empty.
+            assert not turned(table, expected * (np.arange(30) != 3)[:, None], counted).table[3].any()
+            assert not turned(table, expected, np.arange(30) != 3).table[3].any()
+    assert 5 < sum(lost) < 20
+
+
 @given(values=st.lists(st.sampled_from([-1e300, -1e70, -1.0, -1e-9, 0.0, 1e-300, 0.01, 0.3, 1.0, 1e9, 1e70, 1e300]),
                        min_size=80, max_size=80), noise=st.sampled_from([1e-12, 1e-3, 1.0, 1e6]))
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -242,6 +280,19 @@ def test_what_a_category_nearly_determines_is_measured_finer_and_comes_back(rele
         if pair.sparse:
             assert count == (pair.table > 0.0).sum()
             assert strength > 0.8
+
+
+def test_cells_of_light_levels_do_not_count_as_occupied(monkeypatch):
+    """A level whose rows may be anywhere would else make a sparse table too large to be measured in finer cells."""
+    table, noise = np.zeros((20, 20)), 0.001
+    np.fill_diagonal(table, 0.05)
+    table[3] = 0.002 / 20.0
+    deviation = np.full(table.shape, 0.03 * noise)
+    deviation[table > 0.0] = noise
+    pairs = [Pair((0, 1), (np.arange(20), np.arange(20)), table, deviation, sparse) for sparse in (True, False)]
+    monkeypatch.setattr(fits, "Targets", lambda release: SimpleNamespace(pairs=pairs))
+    monkeypatch.setattr(fits, "independent", lambda release: ([np.full((20, 20), 0.0025)] * 2, np.zeros(0)))
+    assert strengths_of(None)[1].tolist() == [19.0, np.inf]
 
 
 @pytest.mark.nightly  # By day bars of other tables hold, in test_resampled_bars.py.
@@ -609,3 +660,62 @@ def test_what_is_lost_in_thin_cells_makes_no_other_cell_too_large(thin, sparse):
         assert found.table[0].sum() == pytest.approx(0.5, abs=0.03)
         heavy = found.table[0, :30] - noisy[0, :30]
         assert np.abs(heavy).max() < 3.0 * noise
+
+
+@pytest.mark.parametrize("rows", [1.0, 3.0, 12.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_posterior_of_a_level_is_that_of_all_its_cases_one_by_one(rows, seed, monkeypatch):
+    monkeypatch.setattr(sparse, "FAINT", 0.0)
+    rng = np.random.default_rng([17, seed])
+    prior = rng.dirichlet(np.ones(6))
+    expected, y = rows * prior, rng.normal(size=6) * 2.0
+    cases = [(0.5 * prior[i] * prior[j] / (1.0 - prior @ prior), 0.5 * rows * (np.eye(6)[i] + np.eye(6)[j]))
+             for i in range(6) for j in range(6) if i != j]
+    cases = ([(own, rows * np.eye(6)[i]) for i, own in enumerate(prior)] + [(2.0 * own, each) for own, each in cases]
+             + [(1.0, expected)])
+    assert sum(own for own, _ in cases) == pytest.approx(3.0)
+    weights = np.array([own * np.exp(-0.5 * ((y - each) ** 2).sum() + 0.5 * (y**2).sum()) for own, each in cases])
+    weights /= weights.sum()
+    places = np.array([each for _, each in cases])
+    mean, deviation = sparse.level_posterior(y, expected)
+    np.testing.assert_allclose(mean, weights @ places, rtol=1e-9)
+    np.testing.assert_allclose(deviation**2, weights @ places**2 - mean**2, rtol=1e-7, atol=1e-12)
+    assert mean.sum() == pytest.approx(rows)
+    # What is unlikely is left out, and the rest has all rows.
+    monkeypatch.setattr(sparse, "FAINT", 0.2)
+    fewer, _ = sparse.level_posterior(y, expected)
+    assert fewer.sum() == pytest.approx(rows)
+
+
+@given(y=st.lists(st.sampled_from([-1e60, -40.0, 0.0, 3.0, 1e9, 1e60]), min_size=1, max_size=5),
+       rows=st.sampled_from([1.0, 40.0, 1e9, 1e60]), even=st.booleans())
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_the_posterior_of_a_level_is_finite_whatever_was_released(y, rows, even):
+    expected = np.full(len(y), rows / len(y)) if even else rows * np.eye(len(y))[0]
+    mean, deviation = sparse.level_posterior(np.array(y), expected)
+    assert np.isfinite([mean, deviation]).all()
+    assert min(mean.min(), deviation.min()) >= 0.0
+    assert mean.sum() == pytest.approx(rows, rel=1e-6)
+
+
+def test_a_level_that_is_thin_in_many_cells_of_a_sparse_table_keeps_its_rows():
+    """Missing values, for example, where the other levels are nearly functions of the column."""
+    truth, _ = function_table(30, 40)
+    truth[5] = 0.0
+    truth, noise = 0.97 * truth / truth.sum(), 5e-4
+    truth[5] = 0.03 / 40.0
+    expected = np.outer(truth.sum(axis=1), truth.sum(axis=0))
+    table = truth + noise * np.random.default_rng(3).normal(size=truth.shape)
+    made = estimated(table, expected, noise, (np.arange(30) == 5, np.zeros(40, dtype=bool)))
+    assert made.sparse
+    assert estimated(table, expected, noise).table[5].sum() < 0.015
+    assert made.table[5].sum() == pytest.approx(0.03, abs=0.003)
+    assert (made.table[5] > 0.0).all()
+
+
+def test_categories_and_special_values_are_counted_and_intervals_are_not():
+    category, number = Partition((1, 2, 3), None, np.empty(0)), Partition((4, 5), 0, np.linspace(-1.0, 1.0, 5))
+    query = Marginal((0, 1), (category, number), (np.array([0, 1, 1]), np.array([0, 1, 2, 2, 3, 3])))
+    one, two = estimates._counted(query)
+    assert one.tolist() == [True, True]
+    assert two.tolist() == [True, True, False, False]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trigmech._arrays import Array
 from trigmech.queries.base import Measurement
@@ -53,7 +54,13 @@ def estimates_of(measured: Sequence[Measurement[Marginal]], expected: Sequence[A
 
 def estimate_at(query: Marginal, table: Array, expected: Array, noise: float) -> TableEstimate:
     """Return the estimate of a table of two columns, if ``table`` had been measured with this standard deviation."""
-    return _improved(query, table, expected, noise, estimated(table, expected, noise))
+    return _improved(query, table, expected, noise, estimated(table, expected, noise, _counted(query)))
+
+
+def _counted(query: Marginal) -> list[NDArray[np.bool_]]:
+    """Return which levels of each axis have categories, or special or missing values: these are counted one by one."""
+    return [np.isin(np.arange(size), cells[: len(partition.indicators)])
+            for size, cells, partition in zip(query.shape, query.maps, query.partitions, strict=True)]
 
 
 def _improved(query: Marginal, table: Array, expected: Array, noise: float, known: TableEstimate) -> TableEstimate:

@@ -11,11 +11,13 @@ is that of the squared error (Stein 1981). One random probe gives the divergence
 empty.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_ndtr
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, logsumexp
 
 from trigmech._arrays import Array, Integers
 from trigmech.reconstruction.dependence import shrunk_table
@@ -34,6 +36,9 @@ LEAST_CELLS = 64
 ENOUGH = 2.0
 # A cell that counts as empty is more certain than the noise, but its deviation is at least this fraction of the noise.
 FIRMEST = 0.03
+# A level seems to be empty if its cells have less than the part LOST of its rows. A cell of it with a chance
+# below FAINT to have some counts as empty.
+LOST, FAINT = 0.5, 0.01
 # In units of the noise: squares of larger values would overflow; lower values are raised to the second number.
 LARGEST, LOWEST = 1e60, -30.0
 
@@ -50,10 +55,12 @@ class TableEstimate:
     divergence: float | None = None
 
 
-def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
+def estimated(table: Array, expected: Array, noise: float,
+              counted: Sequence[NDArray[np.bool_]] | None = None) -> TableEstimate:
     """Return the better estimate of a noisy table (a, b), which is predicted to be ``expected``.
 
-    ``noise`` is the standard deviation in each entry, above 0.
+    ``noise`` is the standard deviation in each entry, above 0. ``counted`` says which levels (a,) and (b,) were counted
+    one by one in their columns' own measurements, as categories are: their expected sums are near to the truth.
     """
     def low_rank(values: Array) -> Array:
         return expected + shrunk_table(values - expected, noise)
@@ -75,17 +82,70 @@ def estimated(table: Array, expected: Array, noise: float) -> TableEstimate:
     if not nearer(table, noise, made, slopes, few, slopes_of(by_few, few, table, noise), CLEAR):
         return dense
     there = there.reshape(table.shape)
-    deviation, held = noise * np.maximum(np.sqrt(there), FIRMEST), there > 0.5
-    found = np.where(held, few, 0.0)
-    total, own, whole = float(table.sum()), float(found.sum()), float(few.sum())
+    held = there > 0.5
+    total, own, whole = float(table.sum()), float(few[held].sum()), float(few.sum())
+    if min(total, own) > 0.0 and whole - own > MOST_LOST * whole:
+        # Without these cells the others would be far too large.
+        return TableEstimate(nearest_probabilities(few.ravel(), total).reshape(few.shape), noise * np.maximum(
+            np.sqrt(there), FIRMEST), False)
+    deviation, found = noise * np.maximum(np.sqrt(there), FIRMEST), np.where(held, few, 0.0)
     if min(total, own) <= 0.0:
         return TableEstimate(found, deviation, True)
-    if whole - own > MOST_LOST * whole:
-        # Without these cells the others would be far too large.
-        return TableEstimate(nearest_probabilities(few.ravel(), total).reshape(few.shape), deviation, False)
+    with_known_levels(found, deviation, table, expected, noise, counted)
     # All cells have the same noise, so the nearest table with this sum has the same correction in each cell.
+    own = float(found.sum())
     found = found + np.where(held, (total - own) / held.sum(), 0.0) if total > own else found * (total / own)
     return TableEstimate(found, deviation, True)
+
+
+def with_known_levels(found: Array, deviation: Array, table: Array, expected: Array, noise: float,
+                      counted: Sequence[NDArray[np.bool_]] | None) -> None:
+    """Fill levels of a sparse table (a, b) that have known rows but seem to be empty, in place.
+
+    A category can have more rows than the noise in a cell, but too few to show which cell they are in, or too few in
+    each of many cells. All its cells then seem to be empty. But its column's own measurement has counted its rows, so
+    they must be somewhere. Such a row or column of the ``found`` table and of its ``deviation`` (a, b) gets the mean
+    and the deviation of :func:`level_posterior`.
+    """
+    for axis, own in enumerate(counted or ()):
+        held, spread, noisy, alone = (each if axis == 0 else each.T for each in (found, deviation, table, expected))
+        sums = alone.sum(axis=1)
+        for i in np.flatnonzero(own & (held.sum(axis=1) < LOST * sums) & (sums > noise)).tolist():
+            mean, uncertain = level_posterior(noisy[i] / noise, np.maximum(alone[i], 0.0) / noise)
+            held[i], spread[i] = noise * mean, noise * np.clip(uncertain, FIRMEST, 1.0)
+
+
+def level_posterior(y: Array, expected: Array) -> tuple[Array, Array]:
+    """Return the means and deviations (N,) of a level's cells by the posterior, with all in units of the noise.
+
+    The level has as many rows as ``expected`` (N,) says, at least 1. They are equally likely all in one cell, half of
+    them in each of two cells, or in all cells as expected. Cells with more expected rows are likelier to be these.
+    """
+    rows = float(expected.sum())
+    prior = np.log(np.maximum(expected / rows, np.finfo(float).tiny))
+    one, two = prior + rows * y - 0.5 * rows**2, prior + 0.5 * rows * y - 0.125 * rows**2
+    first, second = (np.exp(each - logsumexp(each)) for each in (one, two))
+    pairs, together = (own * _others(own) for own in (expected / rows, second))
+    likely = float(together.sum() / pairs.sum()) if pairs.any() else 0.0
+    logs = np.array([logsumexp(one), 2.0 * logsumexp(two) + math.log(likely) if likely else -np.inf,
+                     float(y @ expected - 0.5 * expected @ expected)])
+    weights = _likely(np.exp(logs - logsumexp(logs)))
+    parts = np.array([_likely(first), _likely(together), expected / rows])
+    mean = weights @ parts * rows
+    square = weights @ (parts * [[rows**2], [0.5 * rows**2], [0.0]]) + weights[2] * expected**2
+    return np.asarray(mean), np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def _likely(chances: Array) -> Array:
+    """Return chances (N,) without those that are below `FAINT` of all: these would open many cells to rows."""
+    held = np.where(chances < FAINT * chances.sum(), 0.0, chances)
+    return held / held.sum() if held.any() else held
+
+
+def _others(values: Array) -> Array:
+    """Return the sums (N,) of all other values, which are above 0; differences from the whole sum would be inexact."""
+    before, after = np.cumsum(values), np.cumsum(values[::-1])[::-1]
+    return np.concatenate([[0.0], before[:-1]]) + np.concatenate([after[1:], [0.0]])
 
 
 def nearer(table: Array, noise: float, one: Array, slopes: Array, two: Array, more: Array, clear: float) -> bool:

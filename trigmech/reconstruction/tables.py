@@ -164,12 +164,13 @@ def _ask_triples(objective: RowObjective, triples: Sequence[Measurement[Marginal
 def strengths_of(release: Release) -> tuple[Array, Array]:
     """Return the dependence in each released table (t,) after shrinkage: its total variation from independence.
 
-    Also return the number of occupied cells of each table, which is infinite for tables that are not sparse.
+    Also return the number of occupied cells of each table, which is infinite for tables that are not sparse. Cells with
+    less than half the noise do not count: their rows may be anywhere.
     """
     pairs = Targets(release).pairs
     return (np.array([0.5 * np.abs(pair.table - expected).sum()
                       for pair, expected in zip(pairs, independent(release)[0], strict=False)]),
-            np.array([float((pair.table > 0.0).sum()) if pair.sparse else np.inf for pair in pairs]))
+            np.array([(pair.table > 0.5 * np.max(pair.deviation)).sum() if pair.sparse else np.inf for pair in pairs]))
 
 
 def independent(release: Release) -> tuple[list[Array], Array]:
