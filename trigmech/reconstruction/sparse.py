@@ -82,15 +82,14 @@ def estimated(table: Array, expected: Array, noise: float,
     if not nearer(table, noise, made, slopes, few, slopes_of(by_few, few, table, noise), CLEAR):
         return dense
     there = there.reshape(table.shape)
-    held = there > 0.5
-    total, own, whole = float(table.sum()), float(few[held].sum()), float(few.sum())
-    if min(total, own) > 0.0 and whole - own > MOST_LOST * whole:
-        # Without these cells the others would be far too large.
-        return TableEstimate(nearest_probabilities(few.ravel(), total).reshape(few.shape), noise * np.maximum(
-            np.sqrt(there), FIRMEST), False)
-    deviation, found = noise * np.maximum(np.sqrt(there), FIRMEST), np.where(held, few, 0.0)
+    deviation, held = noise * np.maximum(np.sqrt(there), FIRMEST), there > 0.5
+    found = np.where(held, few, 0.0)
+    total, own, whole = float(table.sum()), float(found.sum()), float(few.sum())
     if min(total, own) <= 0.0:
         return TableEstimate(found, deviation, True)
+    if whole - own > MOST_LOST * whole:
+        # Without these cells the others would be far too large.
+        return TableEstimate(nearest_probabilities(few.ravel(), total).reshape(few.shape), deviation, False)
     with_known_levels(found, deviation, table, expected, noise, counted)
     # All cells have the same noise, so the nearest table with this sum has the same correction in each cell.
     own = float(found.sum())
