@@ -21,7 +21,7 @@ from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.functions.sensitivity import _one_column
 from trigmech.measurement.persons import free_name
-from trigmech.planning import contrasted, one_hot, priors
+from trigmech.planning import contrasted, few_rows, one_hot, priors
 from trigmech.planning.allocation import GaussianVector, LaplaceVector
 from trigmech.planning.error_model import LEAST_VARIANCE, ErrorModel, Selection
 from trigmech.privacy.accounting import Charge, _largest, next_charge
@@ -165,9 +165,26 @@ def test_many_or_high_degrees_have_the_bound_of_each_polynomial_s_range(p):
 
 def test_products_of_contrasts_are_counted_by_pairs_and_two_cells_are_left_where_noise_is_all():
     assert contrasted.products_of(np.array([3, 4, 2])) == 2 * 3 + 2 * 1 + 3 * 1
-    assert contrasted.most_cells(lambda count: np.array([count, count]), math.inf, 0) == 2
-    assert contrasted.most_cells(lambda count: np.array([count, count]), math.inf, 5) == 5
-    assert contrasted.most_cells(lambda count: np.array([count, count]), 0.0, 0) == contrasted.MOST_CONTRASTED
+    for numbers in range(3):
+        assert contrasted.best_cells(lambda count: np.array([count, count]), numbers, math.inf)[0] == 2
+        most, missed = contrasted.best_cells(lambda count: np.array([count, count]), numbers, 0.0)
+        assert most == contrasted.MOST_CONTRASTED
+        assert missed == pytest.approx(few_rows.UNSEEN / most**2 * sum(few_rows.dependences(2, numbers)))
+    # Too many products are not looked at, but for those of two cells.
+    many = np.ones(600, dtype=np.int64)
+    assert contrasted.best_cells(lambda count: count * many, 0, 0.0)[0] == 2
+    assert contrasted.best_cells(lambda count: count * many[:300], 0, 0.0)[0] == 3
+
+
+def test_what_products_of_contrasts_miss_is_what_neither_factors_nor_single_pairs_show():
+    cells, noise = np.array([2, 3, 4, 4, 4]), 0.2
+    factors = [0.64 * eigenvalue / (noise * math.sqrt(1 + 2 + 3 + 3 + 3)) / (4.0 * 0.5**1.3)
+               for eigenvalue in (0.35 * 3 + 0.05 * 2, 0.05 * 5)]
+    numbers = 3 * 2 / 20
+    wanted = sum(own * (1.0 - (1.0 - 1.6 / 16) * (x**2 + 0.25) / (1.0 + x**2 + 0.25)) for x, own in zip(
+        factors, (numbers * 0.22**2, (1.0 - numbers) * 0.1**2), strict=True))
+    assert few_rows.missed_by_contrasts(cells, 3, 4, noise) == pytest.approx(wanted, rel=1e-12)
+    assert few_rows.missed_by_contrasts(cells, 3, 4, math.inf) == pytest.approx(sum(few_rows.dependences(5, 3)))
 
 
 def test_quantiles_are_the_least_values_with_so_much_weight_at_or_below_them():

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition, even_edges
+from trigmech.planning.few_rows import missed_by_contrasts
 from trigmech.privacy.budget import deviation_of
 
 # The fewest intervals of a number that is measured by counts. A number with at most so many levels has few positions.
 LEAST_COUNTED = 16
 # The most intervals of a number in the look.
 MOST_INTERVALS = 1_024
-# The fewest and the most cells of a column; the largest noise in a product; and the most products.
-FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.03, 2**18
+# The most cells of a column, and the most products.
+MOST_CONTRASTED, MOST_PRODUCTS = 16, 2**18
 # The most positions of a column that is measured by contrasts. More would take long to decode.
 MOST_IN_LOOK = 256
 # The numbers of cosines of which the signs may be measured, and the intervals on which they are.
@@ -78,6 +79,13 @@ def looks_of(columns: Sequence[Partition], strength: float) -> Looked:
         if gains.max() >= most * (1.0 + COARSER * (signs < FOUR)) - 1e-12 * nothing:
             most, best = float(gains.max()), Looked(own, float(parts[gains.argmax()]), signs)
     return best
+
+
+def mean_error(columns: Sequence[Partition], strength: float) -> float:
+    """Return the predicted error of a column by the plan of :func:`looks_of`, as a mean over the columns."""
+    looked = looks_of(columns, strength)
+    errors = _Planned.of(columns, strength).errors(looked.contrasted, looked.signs, np.array([looked.part]))
+    return float(errors[0]) / len(columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,27 +180,40 @@ def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool
     The noise in all cells of a table together is about that in one product. The noise limits the number of cells. This
     estimate takes fewer cells than possible, because rare ones are merged.
     """
-    sizes = np.array([by_levels(column).size if has_few(column) else column.size + MOST_CONTRASTED
-                      for column in columns])
-    cells = np.minimum(sizes, most_cells(lambda count: np.minimum(sizes, count), 2.0 / strength, FEWEST_CONTRASTED - 1))
+    cells = planned_cells(columns, strength)[1]
     pairs = np.array(list(combinations(cells.tolist(), 2)))
     noise = deviation_of("linf", products_of(cells)) / np.sqrt(pairs.prod(axis=1))
     return bool(noise.mean() < CLEARLY * len(pairs) * deviation_of("laplace"))
 
 
-def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = FEWEST_CONTRASTED) -> int:
-    """Return the largest number of cells of a column with little noise in a product of contrasts.
+def planned_cells(columns: Sequence[Partition], strength: float) -> tuple[int, Integers, float]:
+    """Return the most cells of a column in products of contrasts, the cells of each (d,), and what they miss.
 
-    cells_of: Returns the number of cells of each column, given the wanted number.
-    scale: The scale of the noise.
-    fewest: At most so many cells are accepted with any noise, unless they give too many products.
+    ``strength`` is n epsilon of the products. For the last number see :func:`missed_by_contrasts`.
     """
-    for count in range(MOST_CONTRASTED, 2, -1):
-        entries = products_of(cells_of(count))
-        if entries <= MOST_PRODUCTS and (count <= fewest
-                                         or scale * deviation_of("linf", entries) <= NOISE_OF_PRODUCTS):
-            return count
-    return 2
+    sizes = np.array([by_levels(column).size if has_few(column) else column.size + MOST_CONTRASTED
+                      for column in columns])
+    numbers = sum(column.value is not None for column in columns)
+    most, missed = best_cells(lambda count: np.minimum(sizes, count), numbers, 2.0 / strength)
+    return most, np.minimum(sizes, most), missed
+
+
+def best_cells(cells_of: Callable[[int], Integers], numbers: int, scale: float) -> tuple[int, float]:
+    """Return the number of cells of a column with which products of contrasts miss the least, and what they miss.
+
+    cells_of: Returns the number of cells (d,) of each column, given the wanted number.
+    numbers: How many columns are numbers.
+    scale: The scale of the noise.
+    """
+    found = [(math.inf, 2)]
+    for count in range(2, MOST_CONTRASTED + 1):
+        cells = cells_of(count)
+        entries = products_of(cells)
+        if entries > MOST_PRODUCTS and count > 2:
+            break
+        found.append((missed_by_contrasts(cells, numbers, count, scale * deviation_of("linf", entries)), count))
+    missed, most = min(found)
+    return most, missed
 
 
 def products_of(cells: Integers) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from trigmech._arrays import Array, Integers
 from trigmech.functions.contrasts import contrasts
 from trigmech.functions.released_column import SLACK, ReleasedColumn
-from trigmech.planning.contrasted import most_cells
+from trigmech.planning.contrasted import best_cells
 from trigmech.planning.tables import MOST_ENTRIES, TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS as DIRECTION_BITS
@@ -77,7 +77,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
 
 
 def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Joint, ...]:
-    """Return products of contrasts of all pairs. The scale of the noise limits the number of cells."""
+    """Return products of contrasts of all pairs, in as many cells as are predicted to show the most dependence."""
 
     def maps(count: int) -> tuple[Integers, ...]:
         return tuple(cells_of(column, count, 0.5 / count, count) for column in columns)
@@ -85,7 +85,8 @@ def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Join
     def sizes(count: int) -> Integers:
         return np.array([int(each.max()) + 1 for each in maps(count)])
 
-    chosen = maps(most_cells(sizes, 2.0 * scale))
+    numbers = sum(column.partition.value is not None for column in columns)
+    chosen = maps(best_cells(sizes, numbers, 2.0 * scale)[0])
     scores = tuple(contrasts(int(cells.max()) + 1)[cells] << SCORE_BITS for cells in chosen)
     pairs = np.array(list(combinations(range(len(columns)), 2)), dtype=np.int64).reshape(-1, 2)
     partitions = tuple(column.partition for column in columns)

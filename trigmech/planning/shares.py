@@ -10,8 +10,8 @@ from trigmech._arrays import Array
 from trigmech._validate import check_integers, is_number
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition
-from trigmech.planning.contrasted import by_levels, has_few
-from trigmech.planning.few_rows import columns_error, pairs_error
+from trigmech.planning.contrasted import by_levels, contrasts_are_sharper, has_few, mean_error, planned_cells
+from trigmech.planning.few_rows import VARIATION, columns_error, of_pairs, pairs_error
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon
 
@@ -19,6 +19,9 @@ from trigmech.privacy.privacy_loss import gaussian_epsilon
 # Noise is little or much if the number of pairs over n epsilon is below the first or above the second number.
 PURE_LOOK, PURE_CLOSER, MOST_PURE_LOOK = 0.32, 0.1, 0.97
 PURE_QUIET, PURE_NOISY = 0.006, 0.015
+# The least fraction of the rest for products of ranks beside tables, and the noise in a product up to which two cosines
+# are measured. With more noise in products, rows lost a third of the dependence that the tables tell.
+PURE_PRODUCTS, OF_RANKS = 0.15, 0.008
 # The look's largest fraction if all columns have two positions; and the number of positions where it stops growing.
 BINARY_LOOK, FULL_SIZE = 0.42, 6
 # Under Gaussian noise, the fraction of the tables' budget that is kept for tables that deserve more precision.
@@ -83,17 +86,7 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     """
     numbers = [column for column in columns if column.value is not None]
     if not gaussian:
-        # All pairs share one noise, which grows with their number. With more noise the columns get a larger fraction.
-        noise = math.comb(len(columns), 2) / (n * strength)
-        noisy = min(max(math.log(max(noise, 1e-300) / PURE_QUIET) / math.log(PURE_NOISY / PURE_QUIET), 0.0), 1.0)
-        # A column with two positions needs little, because it is a single number.
-        sizes = math.fsum(min(by_levels(column).size if has_few(column) else FULL_SIZE, FULL_SIZE)
-                          for column in columns) / len(columns)
-        full = min(max((sizes - 2.0) / (0.5 * FULL_SIZE - 1.0), 0.0), 1.0)
-        look = (1.0 - noisy) * PURE_LOOK + noisy * ((1.0 - full) * BINARY_LOOK + full * MOST_PURE_LOOK)
-        wide = sum(not has_few(column) for column in columns) / len(columns)
-        closer = PURE_CLOSER * min(1.0, 3.0 * wide) * min(1.0, (1.0 - look) / (1.0 - PURE_LOOK))
-        return Shares(look, closer, 0.15 if len(numbers) > 1 else 0.0)
+        return _pure_shares(columns, n * strength, len(numbers))
     d, m = len(columns), len(numbers)
     # The noise that tables of all pairs would have in each cell with the whole budget. With more noise the columns get
     # a larger fraction, and tables add less to the single number that is measured for each pair.
@@ -117,6 +110,50 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     noise /= math.sqrt(products)
     return Shares(look, CLOSER, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
                   else 1)
+
+
+def _pure_shares(columns: Sequence[Partition], strength: float, numbers: int) -> Shares:
+    """Return the fractions at delta = 0 for n times epsilon and so many numbers among the columns.
+
+    With products of contrasts, the look is the one whose predicted error of pairs is least.
+    """
+    # All pairs share one noise, which grows with their number. With more noise the columns get a larger fraction.
+    noise = math.comb(len(columns), 2) / strength
+    noisy = min(max(math.log(max(noise, 1e-300) / PURE_QUIET) / math.log(PURE_NOISY / PURE_QUIET), 0.0), 1.0)
+    # A column with two positions needs little, because it is a single number.
+    sizes = math.fsum(min(by_levels(column).size if has_few(column) else FULL_SIZE, FULL_SIZE)
+                      for column in columns) / len(columns)
+    full = min(max((sizes - 2.0) / (0.5 * FULL_SIZE - 1.0), 0.0), 1.0)
+    most = (1.0 - full) * BINARY_LOOK + full * MOST_PURE_LOOK
+    wide = sum(not has_few(column) for column in columns) / len(columns)
+
+    def shares(look: float) -> Shares:
+        closer = PURE_CLOSER * min(1.0, 3.0 * wide) * min(1.0, (1.0 - look) / (1.0 - PURE_LOOK))
+        return Shares(look, closer, *_pure_products(numbers, strength * (1.0 - look - closer)))
+
+    def rest(planned: Shares) -> float:
+        return strength * (1.0 - planned.look - planned.closer)
+
+    if len(columns) < 2 or not contrasts_are_sharper(columns, rest(shares(PURE_LOOK))):
+        return shares((1.0 - noisy) * PURE_LOOK + noisy * most)
+    # Where noise hides everything, the look gets all that it may.
+    found = [shares(each) for each in [most, *np.arange(PURE_LOOK, most, STEP)[::-1].tolist()]]
+    errors = [of_pairs(VARIATION * mean_error(columns, strength * each.look), planned_cells(columns, rest(each))[2])
+              for each in found]
+    return found[int(np.argmin(errors))]
+
+
+def _pure_products(numbers: int, strength: float) -> tuple[float, int]:
+    """Return the fraction for products of ranks beside tables at delta = 0, and the number of cosines.
+
+    ``strength`` is n epsilon of both. More cosines have more noise, and are measured if it is small.
+    """
+    if numbers < 2:
+        return 0.0, 1
+    of_one = math.sqrt(2.0 * math.comb(numbers, 2)) * numbers / strength
+    part = PURE_PRODUCTS * min(max(of_one / PURE_PRODUCTS / OF_RANKS, 1.0), 2.0)
+    noise = [math.fsum(1.0 / a**2 for a in range(1, q + 1)) * q * of_one / part for q in (2, 3)]
+    return part, 3 if noise[1] <= 0.5 * OF_RANKS else 2 if noise[0] <= OF_RANKS else 1
 
 
 def look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
