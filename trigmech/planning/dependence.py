@@ -25,6 +25,9 @@ FINENESS, MOST_CELLS, FINEST, ENTRIES_OF_FEW = 1.5, 48, 128, 2**16
 # a gap with rows on both sides, as between ordinary values and rare ones far off. A cut takes away three quarters of
 # the variance of evenly spread values, and about two thirds in tails.
 TOGETHER = 0.05
+# Scores of presence in directions, as a part of normal scores: smaller ones would be lost in noise, and larger ones
+# leave less of the length of a direction to the normal scores.
+OF_PRESENCE = 0.7
 
 
 def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Joint, ...]:
@@ -64,9 +67,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
         Measurement(Marginal((j, h), (partitions[j], partitions[h]), (maps[j], maps[h])), weight)
         for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
     if directed and of_products:
-        asked.append(Measurement(Directions(partitions, tuple(
-            np.rint(column.normal_scores * 2**DIRECTION_BITS).astype(np.int64) for column in columns)),
-            math.sqrt(of_products) * (1.0 - 2.0**-26)))
+        asked.append(Measurement(_directions(columns), math.sqrt(of_products) * (1.0 - 2.0**-26)))
     scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
     # If each number has a single position, all scores are 0, and products need no measurement.
     if len(pairs) and largest_square(scores):
@@ -74,6 +75,16 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
                                                          math.sqrt(len(pairs)) * design.scores)
         asked.append(Measurement(Products(partitions, scores, pairs), of_products ** (1.0 / power) / length))
     return tuple(asked)
+
+
+def _directions(columns: Sequence[ReleasedColumn]) -> Directions:
+    """Return the directions of rows: normal scores, and scores of presence where numbers are often absent."""
+    second = [column.presence_scores for column in columns]
+    presence = tuple(j for j, own in enumerate(second) if own is not None)
+    values = [column.normal_scores for column in columns]
+    values += [OF_PRESENCE * own for own in second if own is not None]
+    return Directions(tuple(column.partition for column in columns), tuple(
+        np.rint(own * 2**DIRECTION_BITS).astype(np.int64) for own in values), presence)
 
 
 def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Joint, ...]:
