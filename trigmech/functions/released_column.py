@@ -73,7 +73,7 @@ class ReleasedColumn:
         None for categories, and where one of both has hardly any mass: `LEAST_APART` at least.
         """
         absent = self.absent
-        if not LEAST_APART <= absent <= 1.0 - LEAST_APART:
+        if not LEAST_APART * (1.0 - SLACK) <= absent <= 1.0 - LEAST_APART * (1.0 - SLACK):
             return None
         numbers = np.arange(len(self.mass)) >= self._special
         return np.where(numbers, np.sqrt(absent / (1.0 - absent)), -np.sqrt((1.0 - absent) / absent))

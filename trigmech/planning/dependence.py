@@ -67,7 +67,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
         Measurement(Marginal((j, h), (partitions[j], partitions[h]), (maps[j], maps[h])), weight)
         for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
     if directed and of_products:
-        asked.append(Measurement(_directions(columns), math.sqrt(of_products) * (1.0 - 2.0**-26)))
+        asked.append(Measurement(directions_of(columns), math.sqrt(of_products) * (1.0 - 2.0**-26)))
     scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
     # If each number has a single position, all scores are 0, and products need no measurement.
     if len(pairs) and largest_square(scores):
@@ -77,7 +77,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     return tuple(asked)
 
 
-def _directions(columns: Sequence[ReleasedColumn]) -> Directions:
+def directions_of(columns: Sequence[ReleasedColumn]) -> Directions:
     """Return the directions of rows: normal scores, and scores of presence where numbers are often absent."""
     second = [column.presence_scores for column in columns]
     presence = tuple(j for j, own in enumerate(second) if own is not None)

@@ -33,8 +33,10 @@ is at most 2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. The bound also holds for some 
 that are in any of them. In L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products form one vector. Their
 largest moves add up in L1, and the squares of these add up in L2. The bounds hold for any function of a row with values
 in the cells, and for any scores. They use only that the released distributions are the same for both tables. If rows
-are few, directions of rows take the place of products: the normal scores of all columns as a vector of length 1. Its
-products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.directions.Directions`).
+are few, directions of rows take the place of products: the normal scores of all columns as a vector of length 1. Where
+the look finds many special or missing values, the vector has a second score of the column, which tells them from
+numbers. The products for all pairs move by 1 / n in L2 together, whatever the number of scores
+(:class:`trigmech.queries.directions.Directions`).
 
 *Selected tables.* With Gaussian noise a fraction of the tables' budget is kept for a last round
 (:mod:`trigmech.planning.selection`). It measures again those tables that are stronger than their noise. It also
@@ -207,11 +209,14 @@ class TableDesign:
             released += max(MOST_PRODUCTS, math.comb(d, 2))
             scores, places = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
         elif self.dependence is not None:
-            # Directions are products for all pairs, with one score for each column.
-            pairs = math.comb(numbers if self.scores else d, 2) if self.products else 0
+            # Directions are products for all pairs. Numbers with special or missing values can have two scores.
+            second = 0 if self.scores else sum(partition.value is not None and len(partition.indicators) > 0
+                                               for partition in self.partitions)
+            pairs = math.comb(numbers if self.scores else d + second, 2) - second if self.products else 0
             # If all entries are too many, tables have two cells for each column.
             released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * max(self.scores, 1) ** 2
-            scores, places = max(self.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
+            scores = max(self.scores, 1 + (second > 0)) if pairs else 0
+            places = 2 * pairs + 4 * math.comb(d, 2)
         if self.selected is not None:
             # If their entries are too many, tables of three columns have up to three cells for each column.
             released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES + MOST_TAIL_ENTRIES
