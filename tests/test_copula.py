@@ -14,7 +14,7 @@ from trigmech.queries.directions import SCORE_BITS, Directions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction import copula as module
 from trigmech.reconstruction import directed
-from trigmech.reconstruction.copula import Copula, Presence
+from trigmech.reconstruction.copula import Copula
 
 
 def number(mass, value=0, indicators=()):

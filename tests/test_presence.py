@@ -1,4 +1,4 @@
-"""Presence of numbers, in the directions of rows and in the copula: tables, correlations found again, rows, releases."""
+"""Presence of numbers, in directions and products and in the copula: tables, correlations found again, and rows."""
 
 import numpy as np
 import pandas as pd
@@ -8,9 +8,11 @@ from test_copula import categories, number
 
 import trigmech as tm
 from trigmech.functions.released_column import LEAST_APART
-from trigmech.planning.dependence import directions_of
+from trigmech.planning.dependence import _scores, _with_absence, directions_of
+from trigmech.planning.shares import Shares
 from trigmech.queries.base import Measurement
-from trigmech.queries.joint import Marginal
+from trigmech.queries.book import Book, Numbers
+from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction import copula as module
 from trigmech.reconstruction.copula import Copula, Presence
 
@@ -52,6 +54,10 @@ def drawn(given, count, rng, columns=COLUMNS):
     return codes
 
 
+def independent(columns, count, rng):
+    return np.column_stack([rng.choice(len(column.mass), count, p=column.mass) for column in columns]).astype(np.int32)
+
+
 def table_of(codes, j, h):
     shape = len(COLUMNS[j].mass), len(COLUMNS[h].mass)
     return np.bincount(codes[:, j] * shape[1] + codes[:, h], minlength=shape[0] * shape[1]).reshape(shape) / len(codes)
@@ -85,7 +91,7 @@ def test_tables_of_columns_with_presence_are_those_of_rows_by_the_definition(giv
 def test_rows_follow_the_copula_and_keep_their_columns_and_within_cells_their_presence():
     rng = np.random.default_rng(2)
     copula = copula_of(ORDINARY)
-    rows = np.column_stack([rng.choice(len(column.mass), 100_000, p=column.mass) for column in COLUMNS]).astype(np.int32)
+    rows = independent(COLUMNS, 100_000, rng)
     before = np.sort(rows, axis=0)
     copula.arrange(rows, rng)
     np.testing.assert_array_equal(np.sort(rows, axis=0), before)
@@ -162,7 +168,7 @@ def test_noise_of_any_size_and_columns_of_other_masses_give_possible_copulas(abs
     for _ in range(3):
         made = Copula.by_directions(columns, Measurement(query, 1.0, size * rng.normal(size=query.size), 0.01))
         assert made is not None
-        rows = np.column_stack([rng.choice(len(column.mass), 50, p=column.mass) for column in columns]).astype(np.int32)
+        rows = independent(columns, 50, rng)
         before = np.sort(rows, axis=0)
         made.arrange(rows, rng)
         made.arrange_within(rows, [np.where(order < 0.0, 0, 1).astype(np.int64) for order in made.orders], rng)
@@ -171,6 +177,51 @@ def test_noise_of_any_size_and_columns_of_other_masses_give_possible_copulas(abs
             table = made.table(asked(*pair))
             assert np.isfinite(table).all()
             assert table.sum() == pytest.approx(1.0, abs=0.05)
+
+
+def products_of(columns, degree):
+    scores = tuple(_scores(column, degree) if column.partition.value is not None else np.zeros((3, 0), dtype=np.int64)
+                   for column in columns)
+    pairs = np.array([(0, 1), (0, 2), (1, 2)])
+    return Products(tuple(column.partition for column in columns), _with_absence(columns, scores), pairs)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("given", [ORDINARY, STRONG], ids=["ordinary", "strong"])
+def test_products_of_known_presence_give_its_correlations_back(given, degree):
+    query, codes = products_of(COLUMNS, degree), drawn(given, 200_000, np.random.default_rng(6))
+    assert query.presence == (0, 1)
+    values = np.concatenate([feature[own] for feature, own in zip(query.features, codes.T, strict=True)], axis=1)
+    first, second = query.places.T
+    alone = np.concatenate([column.mass @ feature for column, feature in zip(COLUMNS, query.features, strict=True)])
+    deviations = (values[:, first] * values[:, second]).mean(axis=0) - alone[first] * alone[second]
+    made = Copula.by_products(COLUMNS, query, deviations, query.presence)
+    # Products are of numbers: columns 0 to 2, and variables 4 and 5.
+    held = np.ix_([0, 1, 2, 4, 5], [0, 1, 2, 4, 5])
+    apart = np.abs(made.correlations - correlations_of(given))[held]
+    assert apart.mean() < 0.05
+    assert apart.max() < 0.25
+
+
+def test_scores_of_absence_leave_the_noise_of_products_as_it_is():
+    with_absence = products_of(COLUMNS, 2)
+    plain = Products(with_absence.partitions, tuple(_scores(column, 2 * (column.partition.value is not None))
+                                                    for column in COLUMNS), with_absence.pairs)
+    assert with_absence.diameter("L2") == plain.diameter("L2")
+    assert [own.shape[1] for own in with_absence.scores] == [3, 3, 2, 0]
+    for own, before in zip(with_absence.scores[:2], plain.scores[:2], strict=True):
+        np.testing.assert_array_equal(own[:, :2], before)
+        # Where one score is not 0, all others are.
+        assert not (own[:, -1:] * own[:, :-1]).any()
+        assert own[0, -1] > 30_000
+    assert plain.presence == ()
+    names = with_absence.names([f"x{i}" for i in range(9)])
+    assert len(names) == with_absence.size
+    assert sum("absence" in name for name in names) == 5 + 2 * 2
+    # Files have them without a form of their own.
+    book = Book([(j, partition) for j, partition in enumerate(with_absence.partitions)])
+    integers, floats = with_absence.written(book)
+    assert Products.read(Numbers(np.array(integers)), Numbers(floats), book).presence == (0, 1)
 
 
 def people(n, rng):
@@ -206,6 +257,30 @@ def test_rows_keep_what_is_absent_together_where_rows_are_few():
     assert each == pytest.approx(0.55, abs=0.05)
     assert apart > 0.4
     assert random < 0.12
+
+
+def test_rows_keep_what_is_absent_together_where_rows_are_neither_few_nor_many():
+    found = []
+    for seed in range(2):
+        table, schema = people(4_000, np.random.default_rng(seed))
+        made = tm.synthesize(table, schema, tm.Budget(1.5, 1e-6), rng=np.random.default_rng(seed))
+        assert made.release.products.query.presence == (0, 1, 2, 3)
+        rows = made.sample()
+        none = (rows[["pay", "more"]] == 0.0).to_numpy()
+        found.append((none.all(axis=1).mean(), abs(rows["age"].isna().corr(pd.Series(none[:, 0], rows.index)))))
+    both, random = np.mean(found, axis=0)
+    assert both > 0.5
+    assert random < 0.06
+
+
+def test_shares_without_scores_measure_no_directions_if_delta_is_0():
+    """Directions move by more than 1 in L1: such a release was charged, and then refused."""
+    columns = [tm.Column(f"x{i}", 0, 9, special=(0,)) for i in range(3)]
+    table = np.random.default_rng(0).integers(0, 9, (100_000, 3)).astype(float)
+    made = tm.synthesize(pd.DataFrame(table, columns=["x0", "x1", "x2"]), tm.Schema(columns), tm.Budget(1.0),
+                         tm.TableMechanism(points=1_024, shares=Shares(0.3, 0.1, 0.5, 0)), np.random.default_rng(0))
+    assert made.release.directions is None
+    assert made.release.tables
 
 
 def test_tables_of_absent_columns_are_released_whatever_is_absent():

@@ -209,13 +209,15 @@ class TableDesign:
             released += max(MOST_PRODUCTS, math.comb(d, 2))
             scores, places = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
         elif self.dependence is not None:
-            # Directions are products for all pairs. Numbers with special or missing values can have two scores.
-            second = 0 if self.scores else sum(partition.value is not None and len(partition.indicators) > 0
-                                               for partition in self.partitions)
-            pairs = math.comb(numbers if self.scores else d + second, 2) - second if self.products else 0
+            # Numbers with special or missing values can have another score. Directions are products for all pairs.
+            second = 0 if not self.gaussian else sum(partition.value is not None and len(partition.indicators) > 0
+                                                     for partition in self.partitions)
+            most = self.scores + (second > 0) if self.scores else 1
+            pairs = math.comb(numbers, 2) if self.scores else math.comb(d + second, 2) - second
+            pairs *= self.products > 0.0
             # If all entries are too many, tables have two cells for each column.
-            released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * max(self.scores, 1) ** 2
-            scores = max(self.scores, 1 + (second > 0)) if pairs else 0
+            released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * most**2
+            scores = max(self.scores, 1) + (second > 0) if pairs else 0
             places = 2 * pairs + 4 * math.comb(d, 2)
         if self.selected is not None:
             # If their entries are too many, tables of three columns have up to three cells for each column.

@@ -199,6 +199,20 @@ class Products(Query):
         found = [(j, h, a, b) for j, h in self.pairs.tolist() for a in range(counts[j]) for b in range(counts[h])]
         return np.array(found, dtype=np.int64).reshape(-1, 4)
 
+    @cached_property
+    def presence(self) -> tuple[int, ...]:
+        """The columns of numbers whose last score is that of special and missing values alone."""
+        return tuple(j for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True))
+                     if partition.value is not None and partition.indicators and score.shape[1] > 1
+                     and not score[len(partition.indicators):, -1].any() and (score[:len(partition.indicators), -1]
+                                                                              == score[0, -1]).all() and score[0, -1])
+
+    @property
+    def of_absence(self) -> NDArray[np.bool_]:
+        """Which products (K,) have a score of special and missing values."""
+        last = np.array([score.shape[1] - 1 if j in self.presence else -1 for j, score in enumerate(self.scores)])
+        return np.asarray((self.factors[:, 2:] == last[self.factors[:, :2]]).any(axis=1))
+
     @property
     def places(self) -> Integers:
         """Where both factors of each product (K, 2) are among the scores of all columns."""
@@ -228,8 +242,15 @@ class Products(Query):
     def names(self, coordinates: Sequence[str]) -> list[str]:
         of = [column_name(partition, coordinates) for partition in self.partitions]
         terms = (self.factors + np.array([0, 0, 1, 1])).tolist()
-        return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" if self.contrasted else
-                f"cos({a} pi rank of {of[j]}) * cos({b} pi rank of {of[h]}) / {a * b}" for j, h, a, b in terms]
+        if self.contrasted:
+            return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" for j, h, a, b in terms]
+        absent = [(j, self.scores[j].shape[1]) for j in self.presence]
+
+        def named(j: int, a: int) -> str:
+            return f"absence of {of[j]}" if (j, a) in absent else f"cos({a} pi rank of {of[j]})"
+
+        return [f"{named(j, a)} * {named(h, b)}" + f" / {a * b}" * (not {(j, a), (h, b)} & set(absent))
+                for j, h, a, b in terms]
 
     def written(self, book: Book) -> tuple[list[int], Array]:
         numbers = [int(self.contrasted), len(self.pairs), len(self.partitions), *self.pairs.ravel().tolist()]

@@ -100,18 +100,30 @@ class Copula:
             Presence.of(j, columns[j].absent, coefficients[j], orders[j]) for j in measured.query.presence))
 
     @classmethod
-    def by_products(cls, columns: Sequence[ReleasedColumn], products: "Scored", deviations: Array) -> "Copula":
-        """Return the copula that products' denoised deviations (K,) from independence imply."""
+    def by_products(cls, columns: Sequence[ReleasedColumn], products: "Scored", deviations: Array,
+                    present: Sequence[int] = ()) -> "Copula":
+        """Return the copula that products' denoised deviations (K,) from independence imply.
+
+        The last score of the columns ``present`` is that of special and missing values alone.
+        """
         first = [score[:, 0] if score.shape[1] else np.zeros(len(score)) for score in products.features]
         orders = tuple(_order(column, score) for column, score in zip(columns, first, strict=True))
         coefficients = tuple(_coefficients(column.mass, order) for column, order in zip(columns, orders, strict=True))
-        of_scores = np.array([score @ own for score, own in zip(first, coefficients, strict=True)])
-        alone = (products.factors[:, 2:] == 0).all(axis=1)
-        j, h = products.factors[alone, :2].T
+        presence = tuple(Presence.of(j, columns[j].absent, coefficients[j], orders[j]) for j in present)
+        of_scores = np.array([*(score @ own for score, own in zip(first, coefficients, strict=True)),
+                              *(-products.features[each.column][0, -1] * each.step for each in presence)])
+        # The variable of each score; -1 for scores of higher degrees.
+        variables = [np.where(np.arange(score.shape[1]), -1, j) for j, score in enumerate(products.features)]
+        for i, each in enumerate(presence, len(columns)):
+            variables[each.column][-1] = i
+        starts = np.cumsum([0, *map(len, variables)])
+        both = np.concatenate(variables)[starts[products.factors[:, :2]] + products.factors[:, 2:]]
+        alone = (both >= 0).all(axis=1)
+        j, h = both[alone].T
         grid = np.linspace(-LARGEST, LARGEST, STEPS)
         powers = grid ** np.arange(1, TERMS + 1)[:, None]
         means = (of_scores[j, 1:] * of_scores[h, 1:]) @ powers
-        correlations = np.eye(len(columns))
+        correlations = np.eye(len(of_scores))
         # Scores that ascend in one column and descend in the other make it a descending function.
         for a, b, mean, deviation in zip(j.tolist(), h.tolist(), means, deviations[alone].tolist(), strict=True):
             rising = 1.0 if mean[-1] >= mean[0] else -1.0
@@ -119,7 +131,7 @@ class Copula:
             found = float(np.interp(rising * deviation, ascending, grid)) if deviation and ascending[-1] > ascending[
                 0] else 0.0
             correlations[a, b] = correlations[b, a] = found
-        return cls(definite(correlations), coefficients, orders)
+        return cls(definite(correlations), coefficients, orders, presence)
 
     def joins(self, columns: tuple[int, ...]) -> bool:
         """Return whether two columns depend on each other."""

@@ -110,16 +110,24 @@ def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -
     return (common + rest * np.maximum(0.0, 1.0 - 1.0 / np.maximum(rest**2, np.finfo(float).tiny))) * noise
 
 
-def shrunk_directions(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array) -> Array:
+def shrunk_directions(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array,
+                      first: int | None = None) -> Array:
     """Return the shrunk deviations (K,) of noisy products of directions from independence.
 
     As :func:`shrunk_products`, but the rest of all products is shrunk together by :func:`sparse_means`. Its noise is
     smaller, because the matrix of low rank has followed a part. ``scales`` (K,), not all 0, are proportional to how
-    large the products can be; with scale 0 a product's rest is noise.
+    large the products can be; with scale 0 a product's rest is noise. The places below ``first`` are those of columns;
+    products with others, which are those of presence, have a prior of their own: ranks may depend on each other
+    everywhere, and what is absent on hardly anything.
     """
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
     common, left = _common(values, places)
-    return (common + left * sparse_means((values - common) / left, scales / scales.max())) * noise
+    rest, scales = (values - common) / left, scales / scales.max()
+    kept, apart = np.zeros(len(rest)), (places >= (np.inf if first is None else first)).any(axis=1)
+    for own in (~apart, apart):
+        if own.any():
+            kept[own] = sparse_means(rest[own], scales[own])
+    return (common + left * kept) * noise
 
 
 def shrunk_contrasts(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array) -> Array:

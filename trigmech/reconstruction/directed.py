@@ -59,7 +59,7 @@ def correlations_of(columns: Sequence[ReleasedColumn], measured: Measurement[Dir
     if not slopes.any():
         return None
     alone = products(np.eye(e))
-    kept = shrunk_directions(measured.means - alone[first, second], measured.deviation, query.pairs, slopes)
+    kept = shrunk_directions(measured.means - alone[first, second], measured.deviation, query.pairs, slopes, d)
     if not (np.abs(kept) > FAINT * measured.deviation).any():
         return None
     nearest = alone.copy()

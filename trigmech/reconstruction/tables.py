@@ -19,7 +19,13 @@ from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.agreement import of_cells
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
-from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_products
+from trigmech.reconstruction.dependence import (
+    LARGEST,
+    shrunk_beside,
+    shrunk_contrasts,
+    shrunk_products,
+    sparse_means,
+)
 from trigmech.reconstruction.estimates import estimate_of
 from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
@@ -188,7 +194,14 @@ def products_kept(measured: Measurement[Products], columns: Sequence[ReleasedCol
     """Return the shrunk deviations (K,) of released products from independence."""
     query = measured.query
     if not query.tells_tables:
-        return shrunk_products(deviation, measured.deviation, query.places)
+        # What is absent may depend on hardly anything, whatever ranks do.
+        absent = query.of_absence
+        kept = np.zeros(len(deviation))
+        kept[~absent] = shrunk_products(deviation[~absent], measured.deviation, query.places[~absent])
+        if absent.any():
+            values = np.clip(deviation[absent] / measured.deviation, -LARGEST, LARGEST)
+            kept[absent] = sparse_means(values, np.ones(len(values))) * measured.deviation
+        return kept
     variances = [np.maximum(column.mass @ feature**2 - (column.mass @ feature) ** 2, 0.0)
                  for feature, column in zip(query.features, columns, strict=True)]
     scales = np.sqrt(np.concatenate(variances))[query.places].prod(axis=1)
@@ -217,7 +230,8 @@ def copula_of(release: Release) -> Copula | None:
     if release.products is None:
         return None
     kept = products_kept(release.products, release.columns, release.products.means - independent(release)[1])
-    return Copula.by_products(release.columns, release.products.query, kept) if kept.any() else None
+    query = release.products.query
+    return Copula.by_products(release.columns, query, kept, query.presence) if kept.any() else None
 
 
 def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
