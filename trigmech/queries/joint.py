@@ -135,7 +135,8 @@ class Marginal(Cells):
 class Products(Query):
     """Means of products of a score of one column and a score of another, for some pairs of columns.
 
-    scores (size, q_j) of int: The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
+    scores (size, q_j) of int: The scores of each column at its positions, in units of 2^-15: at most 2^15 in size. The
+      last score of a number can tell special and missing values alone; see `presence`.
     pairs (p, 2) of int: Columns. All products of a score of each are measured.
     contrasted: Whether the scores are contrasts of cells; else cosines of ranks.
     maps (size,) of int: For contrasts: the cell of each position of each column. Empty otherwise.
@@ -201,17 +202,21 @@ class Products(Query):
 
     @cached_property
     def presence(self) -> tuple[int, ...]:
-        """The columns of numbers whose last score is that of special and missing values alone."""
-        return tuple(j for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True))
-                     if partition.value is not None and partition.indicators and score.shape[1] > 1
-                     and not score[len(partition.indicators):, -1].any() and (score[:len(partition.indicators), -1]
-                                                                              == score[0, -1]).all() and score[0, -1])
+        """The columns of numbers whose last score, of several, is constant at special and missing values, else 0."""
+        found = list[int]()
+        for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True)):
+            k = len(partition.indicators)
+            if partition.value is not None and k and score.shape[1] > 1 and not self.contrasted:
+                absent, present = score[:k, -1], score[k:, -1]
+                if absent[0] and (absent == absent[0]).all() and not present.any():
+                    found.append(j)
+        return tuple(found)
 
     @property
-    def of_absence(self) -> NDArray[np.bool_]:
-        """Which products (K,) have a score of special and missing values."""
+    def absences(self) -> Integers:
+        """How many of both scores of each product (K,) are of special and missing values."""
         last = np.array([score.shape[1] - 1 if j in self.presence else -1 for j, score in enumerate(self.scores)])
-        return np.asarray((self.factors[:, 2:] == last[self.factors[:, :2]]).any(axis=1))
+        return np.asarray((self.factors[:, 2:] == last[self.factors[:, :2]]).sum(axis=1))
 
     @property
     def places(self) -> Integers:

@@ -104,7 +104,7 @@ class Copula:
                     present: Sequence[int] = ()) -> "Copula":
         """Return the copula that products' denoised deviations (K,) from independence imply.
 
-        The last score of the columns ``present`` is that of special and missing values alone.
+        The last score of the columns ``present`` tells special and missing values alone.
         """
         first = [score[:, 0] if score.shape[1] else np.zeros(len(score)) for score in products.features]
         orders = tuple(_order(column, score) for column, score in zip(columns, first, strict=True))

@@ -110,24 +110,32 @@ def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -
     return (common + rest * np.maximum(0.0, 1.0 - 1.0 / np.maximum(rest**2, np.finfo(float).tiny))) * noise
 
 
-def shrunk_directions(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array,
-                      first: int | None = None) -> Array:
+def shrunk_directions(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array) -> Array:
     """Return the shrunk deviations (K,) of noisy products of directions from independence.
 
     As :func:`shrunk_products`, but the rest of all products is shrunk together by :func:`sparse_means`. Its noise is
     smaller, because the matrix of low rank has followed a part. ``scales`` (K,), not all 0, are proportional to how
-    large the products can be; with scale 0 a product's rest is noise. The places below ``first`` are those of columns;
-    products with others, which are those of presence, have a prior of their own: ranks may depend on each other
-    everywhere, and what is absent on hardly anything.
+    large the products can be; with scale 0 a product's rest is noise.
     """
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
     common, left = _common(values, places)
-    rest, scales = (values - common) / left, scales / scales.max()
-    kept, apart = np.zeros(len(rest)), (places >= (np.inf if first is None else first)).any(axis=1)
-    for own in (~apart, apart):
-        if own.any():
-            kept[own] = sparse_means(rest[own], scales[own])
-    return (common + left * kept) * noise
+    return (common + left * sparse_means((values - common) / left, scales / scales.max())) * noise
+
+
+def shrunk_presence(deviation: Array, noise: float, counts: NDArray[np.int64], scales: Array | None = None) -> Array:
+    """Return the shrunk deviations (K,) from independence of noisy products with scores of presence; 0 for others.
+
+    ``counts`` (K,) are how many of both scores are of presence, and ``scales`` as for :func:`shrunk_directions`, by
+    default all 1. Presence may depend on few columns, where ranks depend on each other everywhere. So
+    :func:`sparse_means` has a prior of its own for products of two presences, and for those of presence and another
+    column. A matrix of low rank would follow the strong ones, and with them the noise of all others in their rows.
+    """
+    made, scales = np.zeros(len(deviation)), np.ones(len(deviation)) if scales is None else scales
+    for count in (1, 2):
+        if (own := (counts == count) & (scales > 0.0)).any():
+            values = np.clip(deviation[own] / noise, -LARGEST, LARGEST)
+            made[own] = sparse_means(values, scales[own] / scales[own].max()) * noise
+    return made
 
 
 def shrunk_contrasts(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array) -> Array:

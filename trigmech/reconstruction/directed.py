@@ -18,7 +18,7 @@ from trigmech._arrays import Array
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS, Directions
-from trigmech.reconstruction.dependence import shrunk_directions
+from trigmech.reconstruction.dependence import shrunk_directions, shrunk_presence
 
 # The largest correlation; and the least eigenvalue of correlations, about.
 LARGEST, LEAST_EIGENVALUE = 0.97, 1e-3
@@ -59,7 +59,10 @@ def correlations_of(columns: Sequence[ReleasedColumn], measured: Measurement[Dir
     if not slopes.any():
         return None
     alone = products(np.eye(e))
-    kept = shrunk_directions(measured.means - alone[first, second], measured.deviation, query.pairs, slopes, d)
+    apart, counts = measured.means - alone[first, second], (query.pairs >= d).sum(axis=1)
+    kept, own = shrunk_presence(apart, measured.deviation, counts, slopes), counts == 0
+    if slopes[own].any():
+        kept[own] = shrunk_directions(apart[own], measured.deviation, query.pairs[own], slopes[own])
     if not (np.abs(kept) > FAINT * measured.deviation).any():
         return None
     nearest = alone.copy()

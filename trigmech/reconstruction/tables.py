@@ -19,13 +19,7 @@ from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.agreement import of_cells
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
-from trigmech.reconstruction.dependence import (
-    LARGEST,
-    shrunk_beside,
-    shrunk_contrasts,
-    shrunk_products,
-    sparse_means,
-)
+from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_presence, shrunk_products
 from trigmech.reconstruction.estimates import estimate_of
 from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
@@ -194,13 +188,8 @@ def products_kept(measured: Measurement[Products], columns: Sequence[ReleasedCol
     """Return the shrunk deviations (K,) of released products from independence."""
     query = measured.query
     if not query.tells_tables:
-        # What is absent may depend on hardly anything, whatever ranks do.
-        absent = query.of_absence
-        kept = np.zeros(len(deviation))
-        kept[~absent] = shrunk_products(deviation[~absent], measured.deviation, query.places[~absent])
-        if absent.any():
-            values = np.clip(deviation[absent] / measured.deviation, -LARGEST, LARGEST)
-            kept[absent] = sparse_means(values, np.ones(len(values))) * measured.deviation
+        kept, own = shrunk_presence(deviation, measured.deviation, query.absences), query.absences == 0
+        kept[own] = shrunk_products(deviation[own], measured.deviation, query.places[own])
         return kept
     variances = [np.maximum(column.mass @ feature**2 - (column.mass @ feature) ** 2, 0.0)
                  for feature, column in zip(query.features, columns, strict=True)]
@@ -227,10 +216,9 @@ def copula_of(release: Release) -> Copula | None:
     """Return the normal copula from released directions, or from products. None if noise alone explains them."""
     if release.directions is not None:
         return Copula.by_directions(release.columns, release.directions)
-    if release.products is None:
+    if (measured := release.products) is None:
         return None
-    kept = products_kept(release.products, release.columns, release.products.means - independent(release)[1])
-    query = release.products.query
+    kept, query = products_kept(measured, release.columns, measured.means - independent(release)[1]), measured.query
     return Copula.by_products(release.columns, query, kept, query.presence) if kept.any() else None
 
 
