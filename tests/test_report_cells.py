@@ -160,7 +160,7 @@ def rounds(made):
     joint = (release.products or release.directions).query
     # Numbers that are often absent have two entries in directions.
     owners = joint.owners if isinstance(joint, Directions) else np.arange(len(release.columns))
-    pairs = len({tuple(owners[pair]) for pair in joint.pairs})
+    pairs = len({frozenset(owners[pair].tolist()) for pair in joint.pairs})
     products_of = (f"third: products of the directions of rows, for {pairs} pairs of columns"
                    if isinstance(joint, Directions) else
                    f"third: products of contrasts of the cells of {pairs} pairs" if joint.contrasted
