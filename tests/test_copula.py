@@ -13,6 +13,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS, Directions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction import copula as module
+from trigmech.reconstruction import directed
 from trigmech.reconstruction.copula import Copula
 
 
@@ -112,7 +113,7 @@ def test_the_nearest_possible_matrix_is_possible_and_nearest():
     given = rng.normal(size=(8, 8))
     given = 0.5 * (given + given.T)
     np.fill_diagonal(given, 1.0)
-    made = module._nearest(given)
+    made = directed.nearest_possible(given)
     assert np.linalg.eigvalsh(made).min() > -5e-3
     np.testing.assert_allclose(np.diag(made), 1.0)
     # No possible matrix is on the other side of the plane through it: the projection's own law (Kolmogorov).

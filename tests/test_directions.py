@@ -19,6 +19,13 @@ def query_of(d, scores):
     return Directions(partitions, tuple(np.array(scores, dtype=np.int64) for _ in range(d)))
 
 
+def with_presence(d, scores, presence):
+    """Of d numbers with a special value; some have a second score, which tells it from the numbers."""
+    partitions = tuple(Partition((d + j,), j, even_edges(None, len(scores))) for j in range(d))
+    own = [np.array([0, *scores], dtype=np.int64)] * d + [np.array([-900] + [600] * len(scores))] * len(presence)
+    return Directions(partitions, tuple(own), tuple(presence))
+
+
 def products(query, codes):
     entries = query.entries(np.atleast_2d(codes))
     return entries[:, query.pairs[:, 0]] * entries[:, query.pairs[:, 1]]
@@ -55,14 +62,32 @@ def test_values_are_products_and_means_are_their_means():
     assert np.abs(values).max() <= 0.5
 
 
+def test_entries_of_presence_are_after_the_columns_and_products_are_of_different_columns():
+    query = with_presence(3, [-1024, 1024], (0, 2))
+    assert query.owners.tolist() == [0, 1, 2, 0, 2]
+    assert query.pairs.tolist() == [[0, 1], [0, 2], [0, 4], [1, 2], [1, 3], [1, 4], [2, 3], [3, 4]]
+    assert query.size == len(query.pairs) == len(query.names([f"x{j}" for j in range(6)]))
+    assert query.names([f"x{j}" for j in range(6)])[-1].count("presence") == 2
+    assert (query.correlation_noise, query.diameter("L1"), query.diameter("L2")) == (5.0, 4.0, 1.0)
+    assert query.columns == (0, 1, 2)
+    rows = np.array([[0, 1, 2], [2, 0, 0]])
+    scores = np.array([[0, -1024, 1024, -900, 600], [1024, 0, 0, 600, -900]])
+    np.testing.assert_allclose(query.entries(rows), scores / np.linalg.norm(scores, axis=1, keepdims=True), atol=2**-15)
+    finer = [Partition(cut.indicators, cut.value, even_edges(None, 4)) for cut in query.partitions]
+    again = query.on(finer)
+    assert again.presence == (0, 2)
+    assert [score.tolist() for score in again.scores] == [[0, -1024, -1024, 1024, 1024]] * 3 + [[-900] + [600] * 4] * 2
+
+
 @pytest.mark.daily(4)
-@pytest.mark.parametrize("d", [2, 3, 6, 12])
+@pytest.mark.parametrize(("d", "second"), [(2, 0), (3, 0), (6, 0), (12, 0), (2, 1), (2, 2), (3, 2), (6, 6)])
 @pytest.mark.parametrize(("norm", "order"), [("L2", 2), ("L1", 1), ("Linf", np.inf)])
-def test_no_pair_of_rows_moves_the_products_further_than_is_charged(d, norm, order):
+def test_no_pair_of_rows_moves_the_products_further_than_is_charged(d, second, norm, order):
     """The search climbs from random pairs of rows, one entry at a time; it comes near to the bound in L2."""
-    rng = np.random.default_rng([d, len(norm)])
+    rng = np.random.default_rng([d, len(norm), *[second] * bool(second)])
     scores = np.unique(np.concatenate([[0], np.rint(np.linspace(-3.0, 3.0, 24) * 1024)])).astype(np.int64)
-    query, largest = query_of(d, scores), 0.0
+    query, largest = with_presence(d, scores, range(second)) if second else query_of(d, scores), 0.0
+    scores = query.scores[0]
     bound = query.diameter(norm)
 
     def distances(pairs):
@@ -82,7 +107,8 @@ def test_no_pair_of_rows_moves_the_products_further_than_is_charged(d, norm, ord
                         best, pair = found.max(), tried[int(found.argmax())]
         largest = max(largest, best)
     assert largest <= bound
-    assert largest >= bound * {"L2": 0.69, "L1": 0.5, "Linf": 0.99}[norm]
+    # Entries of presence have two values each.
+    assert largest >= bound * {"L2": 0.69, "L1": 0.5, "Linf": 0.99}[norm] * (0.7 if second else 1.0)
 
 
 def test_files_have_the_query_and_hostile_numbers_are_refused():
@@ -96,6 +122,36 @@ def test_files_have_the_query_and_hostile_numbers_are_refused():
         wrong[place] = value
         with pytest.raises(InputError):
             Directions.read(Numbers(wrong), Numbers(floats), book)
+
+
+def test_files_have_the_entries_of_presence_and_hostile_ones_are_refused():
+    query = with_presence(4, [-1024, 1024], (1, 3))
+    query = Directions((*query.partitions[:2], Partition((), 2, even_edges(None, 3)), query.partitions[3]),
+                       query.scores, query.presence)
+    book = Book([(j, partition) for j, partition in enumerate(query.partitions)])
+    integers, floats = query.written(book)
+    # The form of older files, followed by the second scores.
+    plain = Directions(query.partitions, query.scores[:4])
+    assert integers == [*plain.written(book)[0], 1, -900, 600, 600, 3, -900, 600, 600]
+    for each in (plain, query):
+        numbers = Numbers(np.array(each.written(book)[0]))
+        read = Directions.read(numbers, Numbers(floats), book)
+        numbers.end()
+        assert read.presence == each.presence
+        assert [score.tolist() for score in read.scores] == [score.tolist() for score in each.scores]
+    # Too late, twice, in another order, of no column, without special values, too large, and too few numbers.
+    for place, value in ((-8, 3), (-4, 1), (-4, 0), (-8, -1), (-8, 2), (-4, 4), (-4, 2**40), (-1, LARGEST_SCORE + 1)):
+        wrong = np.array(integers)
+        wrong[place] = value
+        with pytest.raises(InputError):
+            Directions.read(Numbers(wrong), Numbers(floats), book)
+    with pytest.raises(InputError):
+        Directions.read(Numbers(np.array(integers[:-1])), Numbers(floats), book)
+    categories = Directions((Partition((0, 1), None, np.empty(0)), query.partitions[3]),
+                            (np.array([0, 1]), query.scores[3]))
+    book = Book([(j, partition) for j, partition in enumerate(categories.partitions)])
+    with pytest.raises(InputError):
+        Directions.read(Numbers(np.array([*categories.written(book)[0], 0, 1, -1])), Numbers(floats), book)
 
 
 def test_sums_of_many_pairs_take_little_memory_and_are_the_same_in_any_pieces(monkeypatch):

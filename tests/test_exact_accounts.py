@@ -222,7 +222,7 @@ def test_rounds_are_told_with_the_numbers_of_each():
         ("third: products of ranks of 0 pairs of them", 0),
         ("last: positions of 1 pairs of columns of which one nearly determines the other", 4),
         ("last: cells of tables of 1 sets of three columns", 8)]
-    release.directions = SimpleNamespace(query=SimpleNamespace(size=6))
+    release.directions = SimpleNamespace(query=SimpleNamespace(size=8, partitions=[None] * 4))
     assert account._products_named == "third: products of the directions of rows, for 6 pairs of columns"
     release.directions = None
     for tells, words in ((True, "third: products of contrasts of 3 pairs"), (False, "third: products of contrasts of 3 "

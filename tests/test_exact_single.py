@@ -26,7 +26,7 @@ from trigmech.privacy.accounting import Charge
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Look
-from trigmech.reconstruction import copula, estimates
+from trigmech.reconstruction import directed, estimates
 from trigmech.reconstruction.constrained import witness
 from trigmech.report import sections
 from trigmech.report.sections import AskedQueries
@@ -106,7 +106,7 @@ def test_numbers_stand_by_columns_then_closer_columns_pairs_products_others_and_
     lambda: kernel_expansion.kernel_coefficients(0.5),
     lambda: [kernel_expansion._kernel_expansion(0.5)],
     lambda: [contrasts.contrasts(3), contrasts.signs(1, 3, 1), contrasts.decoding(3)],
-    lambda: copula._even_rows(2),
+    lambda: directed._even_rows(2),
     lambda: (lambda found: [found.table, found.deviation])(estimates.estimate_of(MEASURED, np.full((2, 2), 0.25))),
 ], ids=["kernel", "pairs of kernels", "contrasts", "even rows", "table"])
 def test_nobody_can_change_what_others_are_given(kept):
@@ -170,13 +170,13 @@ def test_a_row_is_found_with_any_number_of_private_columns():
 
 
 def test_correlations_are_made_definite_by_the_least_eigenvalue_alone():
-    a, b = 0.999, copula.LEAST_EIGENVALUE
+    a, b = 0.999, directed.LEAST_EIGENVALUE
     near = np.array([[1.0, a], [a, 1.0]])
-    np.testing.assert_allclose(copula._definite(near), near, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(directed.definite(near), near, rtol=0, atol=1e-12)
     # Eigenvalues 2.2 and -0.2, which becomes the least; then the diagonal is 1 again.
-    found = copula._definite(np.array([[1.0, 1.2], [1.2, 1.0]]))
+    found = directed.definite(np.array([[1.0, 1.2], [1.2, 1.0]]))
     np.testing.assert_allclose(found, [[1.0, (2.2 - b) / (2.2 + b)], [(2.2 - b) / (2.2 + b), 1.0]], rtol=1e-12)
-    np.testing.assert_allclose(copula._definite(np.array([[1.0, 1.2], [1.2, 1.0]]), 0.5)[0, 1], 1.7 / 2.7, rtol=1e-12)
+    np.testing.assert_allclose(directed.definite(np.array([[1.0, 1.2], [1.2, 1.0]]), 0.5)[0, 1], 1.7 / 2.7, rtol=1e-12)
 
 
 # Plausible tables

@@ -13,6 +13,7 @@ from scipy import stats
 import trigmech as tm
 from trigmech.functions.partition import all_codes
 from trigmech.planning.shares import Shares
+from trigmech.queries.directions import Directions
 from trigmech.reconstruction import constrained, mixing
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.report import page
@@ -107,10 +108,14 @@ def test_measured_tables_stay_within_a_fraction_of_their_noise(made, positions):
 def test_products_of_scores_stay_too(made, positions):
     products = made.release.directions or made.release.products
     query = products.query
-    scores = [score / 2.0**15 for score in query.scores]
-    first, second = ([score[codes[:, j]] for j, score in enumerate(scores)] for codes in positions)
+    directed = isinstance(query, Directions)
+    owners = query.owners if directed else np.repeat(np.arange(len(query.scores)), [
+        own.shape[1] for own in query.scores])
+    scores = query.scores if directed else [own for score in query.scores for own in score.T]
+    first, second = ([score[codes[:, j]] / 2.0**15 for j, score in zip(owners, scores, strict=True)]
+                     for codes in positions)
     worst = 0.0
-    for j, h in np.asarray(query.pairs).tolist():
+    for j, h in (query.pairs if directed else query.places).tolist():
         one, two = (np.mean(held[j] * held[h]) for held in (first, second))
         spread = np.std(first[j]) * np.std(first[h])
         worst = max(worst, abs(one - two) / max(spread, 1e-12))

@@ -92,6 +92,9 @@ def queries():
         "products of contrasts": Products(parts, signs, every, True, tuple(maps)),
         "directions": Directions(parts, tuple(np.rint(column.normal_scores * 1024).astype(np.int64)
                                               for column in columns)),
+        "directions and presence": Directions(parts, tuple(
+            np.rint(own * 1024).astype(np.int64) for own in (
+                *(column.normal_scores for column in columns), *(columns[j].presence_scores for j in (2, 4)))), (2, 4)),
         "functions": Functions.of(features, domain, weights=rng.uniform(0.5, 2.0, features.K)),
         "functions of whole rows": Functions.of(features, domain, slice(7, None)),
         "some functions": Functions.of(features, domain, slice(2, 6), np.array([1.0, 0.5, 3.0, 0.1])),
@@ -179,7 +182,8 @@ def test_no_replaced_row_moves_a_vector_further_than_its_diameter(query, norm):
                "L2": np.sqrt((apart**2).sum(axis=2))}[norm].max()
     assert largest <= query.diameter(norm) * (1.0 + 1e-12)
     # And not by far less, or all noise is larger than it must be: the bound for products is one for any scores.
-    near = 0.2 if isinstance(query, Products | Functions) else 0.69 if isinstance(query, Directions) else 1.0 - 1e-6
+    near = 0.2 if isinstance(query, Products | Functions) else (
+            0.6 if query.presence else 0.69) if isinstance(query, Directions) else 1.0 - 1e-6
     assert largest >= query.diameter(norm) * near
 
 

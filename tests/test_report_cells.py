@@ -158,7 +158,9 @@ def rounds(made):
     below = [own[count:] for own, count in zip(looks, k, strict=True)]
     again = len([1 for each in first_and_again(release)[1] if len(each.query.columns) == 2])
     joint = (release.products or release.directions).query
-    pairs = len(joint.pairs)
+    # Numbers that are often absent have two entries in directions.
+    owners = joint.owners if isinstance(joint, Directions) else np.arange(len(release.columns))
+    pairs = len({frozenset(owners[pair].tolist()) for pair in joint.pairs})
     products_of = (f"third: products of the directions of rows, for {pairs} pairs of columns"
                    if isinstance(joint, Directions) else
                    f"third: products of contrasts of the cells of {pairs} pairs" if joint.contrasted

@@ -48,14 +48,16 @@ def test_tables_with_a_crossed_column_serve_all_queries_and_three_columns_as_muc
         assert found.sum() == pytest.approx(triples * design.importance(pairs).sum())
 
 
-@pytest.mark.parametrize(("scores", "pairs"), [(0, 6), (2, 3)])
+@pytest.mark.parametrize(("scores", "pairs"), [(0, 9), (2, 3)])
 def test_there_is_room_for_the_products_of_all_pairs_that_have_them(scores, pairs):
-    # Directions are of all columns; products of scores are of numbers alone, of which there are three.
+    # Directions are of all columns, and of the presence of one number; products of scores are of numbers alone, of
+    # which there are three.
     design = planned(shares=Shares(0.3, 0.1, 0.2, scores))
     room, without = design.largest, replace(design, products=0.0).largest
-    assert room.released - without.released == pairs * max(scores, 1) ** 2
+    # Products of scores have another score of a number with special values.
+    assert room.released - without.released == pairs * (scores + 1) ** 2
     assert room.places - without.places == 2 * pairs
-    assert (room.scores, without.scores) == (max(scores, 1), 0)
+    assert (room.scores, without.scores) == (max(scores, 1) + 1, 0)
 
 
 def columns_with(design, mass):

@@ -13,6 +13,8 @@ MOST_SCORE, LEAST_HELD = 8.0, 1e-12
 # Equal masses make ties where columns are cut. Processors round differently, so rounding must not decide ties: limits
 # that masses are compared with are moved by this fraction.
 SLACK = 1e-9
+# Both special and missing values, and numbers, have so much mass where the presence of a number is measured.
+LEAST_APART = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,23 @@ class ReleasedColumn:
         held = mass / max(float(mass.sum()), np.finfo(float).tiny)
         inside = np.where(held > LEAST_HELD, -np.diff(density) / np.maximum(held, LEAST_HELD), 0.0)
         return np.concatenate([np.zeros(self._special), np.clip(inside, -MOST_SCORE, MOST_SCORE)])
+
+    @property
+    def absent(self) -> float:
+        """The probability of special and missing values together; 0 for categories."""
+        return float(self.mass[: self._special].sum())
+
+    @property
+    def presence_scores(self) -> Array | None:
+        """A score (size,) that tells numbers from special and missing values, with mean 0 and variance 1.
+
+        None for categories, and where one of both has hardly any mass: `LEAST_APART` at least.
+        """
+        absent = self.absent
+        if not LEAST_APART * (1.0 - SLACK) <= absent <= 1.0 - LEAST_APART * (1.0 - SLACK):
+            return None
+        numbers = np.arange(len(self.mass)) >= self._special
+        return np.where(numbers, np.sqrt(absent / (1.0 - absent)), -np.sqrt((1.0 - absent) / absent))
 
     @property
     def _special(self) -> int:

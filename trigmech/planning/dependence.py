@@ -25,6 +25,9 @@ FINENESS, MOST_CELLS, FINEST, ENTRIES_OF_FEW = 1.5, 48, 128, 2**16
 # a gap with rows on both sides, as between ordinary values and rare ones far off. A cut takes away three quarters of
 # the variance of evenly spread values, and about two thirds in tails.
 TOGETHER = 0.05
+# Scores of presence in directions, as a part of normal scores: smaller ones would be lost in noise, and larger ones
+# leave less of the length of a direction to the normal scores.
+OF_PRESENCE = 0.7
 
 
 def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Joint, ...]:
@@ -42,7 +45,8 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     scored = [j for j, column in enumerate(columns) if column.partition.value is not None]
     tables = np.array(list(combinations(range(d), 2)), dtype=np.int64).reshape(-1, 2)
     pairs = np.array(list(combinations(scored, 2)), dtype=np.int64).reshape(-1, 2)
-    directed = design.scores == 0 and d > 1
+    # If delta is 0, shares without scores leave tables alone.
+    directed = design.scores == 0 and d > 1 and design.gaussian
     of_products = design.products if len(pairs) or directed else 0.0
     if not of_products or directed:
         pairs = pairs[:0]
@@ -64,16 +68,26 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
         Measurement(Marginal((j, h), (partitions[j], partitions[h]), (maps[j], maps[h])), weight)
         for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
     if directed and of_products:
-        asked.append(Measurement(Directions(partitions, tuple(
-            np.rint(column.normal_scores * 2**DIRECTION_BITS).astype(np.int64) for column in columns)),
-            math.sqrt(of_products) * (1.0 - 2.0**-26)))
+        asked.append(Measurement(directions_of(columns), math.sqrt(of_products) * (1.0 - 2.0**-26)))
     scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
+    if design.gaussian and len(pairs):
+        scores = _with_absence(columns, scores)
     # If each number has a single position, all scores are 0, and products need no measurement.
     if len(pairs) and largest_square(scores):
         length = largest_square(scores) * len(scored) * (1.0 if design.gaussian else
                                                          math.sqrt(len(pairs)) * design.scores)
         asked.append(Measurement(Products(partitions, scores, pairs), of_products ** (1.0 / power) / length))
     return tuple(asked)
+
+
+def directions_of(columns: Sequence[ReleasedColumn]) -> Directions:
+    """Return the directions of rows: normal scores, and scores of presence where numbers are often absent."""
+    second = [column.presence_scores for column in columns]
+    presence = tuple(j for j, own in enumerate(second) if own is not None)
+    values = [column.normal_scores for column in columns]
+    values += [OF_PRESENCE * own for own in second if own is not None]
+    return Directions(tuple(column.partition for column in columns), tuple(
+        np.rint(own * 2**DIRECTION_BITS).astype(np.int64) for own in values), presence)
 
 
 def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Joint, ...]:
@@ -181,6 +195,18 @@ def _gaps(mass: Array, edges: Array, least: float, first: int) -> list[int]:
     cut = int(held[np.flatnonzero(within <= within.min() + SLACK * whole)[0]]) + 1
     return [*_gaps(mass[:cut], edges[: cut + 1], least, first), first + cut,
             *_gaps(mass[cut:], edges[cut:], least, first + cut)]
+
+
+def _with_absence(columns: Sequence[ReleasedColumn], scores: Sequence[Integers]) -> tuple[Integers, ...]:
+    """Return scores with another one for numbers that are often absent: of special and missing values alone.
+
+    The other scores are 0 there, so that the largest sum of squares, and with it all noise, stays as it is.
+    """
+    largest = math.isqrt(max(int((own**2).sum(axis=1).max(initial=0)) for own in scores))
+    size = min(largest, 2**SCORE_BITS)
+    told = [column.presence_scores for column in columns]
+    return tuple(own if scored is None else np.column_stack([own, size * (scored < 0.0)])
+                 for scored, own in zip(told, scores, strict=True))
 
 
 def _scores(column: ReleasedColumn, q: int) -> Integers:

@@ -24,17 +24,20 @@ all d columns of numbers this is sqrt(2 d) / n or 2 d / n, for any choice of int
 *Dependence.* Pairs of columns have contingency tables by cells of the released distributions, with weight w_t. A
 replaced row moves two entries of a table by 1/n: sqrt(2) w_t in L2 and 2 w_t in L1. Pairs of numbers also have means of
 products of scores. The scores are s_a(x) = v_a cos(a pi F(x)), where F is the middle rank of x by the released
-distribution. They are 0 for missing and special values. They are rounded to multiples of 2^-15, so that sums over rows
-are integers. Let S be the largest sum_a s_a^2 at any position of any column. Then the products of the scores of m
-columns, for all pairs, move by at most S m / n in L2. Proof: let u_i, v_i be the score vectors of column i before and
-after, s_i and t_i their squared lengths, g_i = u_i . v_i and G = sum g_i. The squared distance is the sum over i < j of
-s_i s_j + t_i t_j - 2 g_i g_j, and 2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >= -sum g_i^2 with g_i^2 <= S^2. So it
-is at most 2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. The bound also holds for some of the pairs, where m counts the columns
-that are in any of them. In L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products form one vector. Their
-largest moves add up in L1, and the squares of these add up in L2. The bounds hold for any function of a row with values
-in the cells, and for any scores. They use only that the released distributions are the same for both tables. If rows
-are few, directions of rows take the place of products: the normal scores of all columns as a vector of length 1. Its
-products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.directions.Directions`).
+distribution. They are 0 for missing and special values. A number for which the look finds many of these has one more
+score, which is constant there and 0 elsewhere, and whose square is at most S (below). They are rounded to multiples of
+2^-15, so that sums over rows are integers. Let S be the largest sum_a s_a^2 at any position of any column. Then the
+products of the scores of m columns, for all pairs, move by at most S m / n in L2. Proof: let u_i, v_i be the score
+vectors of column i before and after, s_i and t_i their squared lengths, g_i = u_i . v_i and G = sum g_i. The squared
+distance is the sum over i < j of s_i s_j + t_i t_j - 2 g_i g_j, and 2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >=
+-sum g_i^2 with g_i^2 <= S^2. So it is at most 2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. The bound also holds for some of
+the pairs, where m counts the columns that are in any of them. In L1 Cauchy and Schwarz give S m sqrt(entries) / n.
+Tables and products form one vector. Their largest moves add up in L1, and the squares of these add up in L2. The bounds
+hold for any function of a row with values in the cells, and for any scores. They use only that the released
+distributions are the same for both tables. If rows are few, directions of rows take the place of products: the normal
+scores of all columns as a vector of length 1. Where the look finds many special or missing values, the vector has a
+second score of the column, which tells them from numbers. The products for all pairs move by 1 / n in L2 together,
+whatever the number of scores (:class:`trigmech.queries.directions.Directions`).
 
 *Selected tables.* With Gaussian noise a fraction of the tables' budget is kept for a last round
 (:mod:`trigmech.planning.selection`). It measures again those tables that are stronger than their noise. It also
@@ -207,11 +210,16 @@ class TableDesign:
             released += max(MOST_PRODUCTS, math.comb(d, 2))
             scores, places = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
         elif self.dependence is not None:
-            # Directions are products for all pairs, with one score for each column.
-            pairs = math.comb(numbers if self.scores else d, 2) if self.products else 0
+            # Numbers with special or missing values can have another score. Directions are products for all pairs.
+            second = 0 if not self.gaussian else sum(partition.value is not None and len(partition.indicators) > 0
+                                                     for partition in self.partitions)
+            most = self.scores + (second > 0) if self.scores else 1
+            pairs = math.comb(numbers, 2) if self.scores else math.comb(d + second, 2) - second
+            pairs *= self.products > 0.0
             # If all entries are too many, tables have two cells for each column.
-            released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * max(self.scores, 1) ** 2
-            scores, places = max(self.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
+            released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * most**2
+            scores = max(self.scores, 1) + (second > 0) if pairs else 0
+            places = 2 * pairs + 4 * math.comb(d, 2)
         if self.selected is not None:
             # If their entries are too many, tables of three columns have up to three cells for each column.
             released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES + MOST_TAIL_ENTRIES

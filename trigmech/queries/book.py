@@ -104,6 +104,11 @@ class Numbers:
     def rest(self) -> NDArray[Any]:
         return self.some(len(self._values) - self._next)
 
+    @property
+    def left(self) -> int:
+        """How many numbers remain."""
+        return len(self._values) - self._next
+
     def end(self) -> None:
         """Raise an InputError if numbers remain."""
         if self._next != len(self._values):

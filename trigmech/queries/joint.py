@@ -135,7 +135,8 @@ class Marginal(Cells):
 class Products(Query):
     """Means of products of a score of one column and a score of another, for some pairs of columns.
 
-    scores (size, q_j) of int: The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
+    scores (size, q_j) of int: The scores of each column at its positions, in units of 2^-15: at most 2^15 in size. The
+      last score of a number can tell special and missing values alone; see `presence`.
     pairs (p, 2) of int: Columns. All products of a score of each are measured.
     contrasted: Whether the scores are contrasts of cells; else cosines of ranks.
     maps (size,) of int: For contrasts: the cell of each position of each column. Empty otherwise.
@@ -199,6 +200,24 @@ class Products(Query):
         found = [(j, h, a, b) for j, h in self.pairs.tolist() for a in range(counts[j]) for b in range(counts[h])]
         return np.array(found, dtype=np.int64).reshape(-1, 4)
 
+    @cached_property
+    def presence(self) -> tuple[int, ...]:
+        """The columns of numbers whose last score, of several, is constant at special and missing values, else 0."""
+        found = list[int]()
+        for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True)):
+            k = len(partition.indicators)
+            if partition.value is not None and k and score.shape[1] > 1 and not self.contrasted:
+                absent, present = score[:k, -1], score[k:, -1]
+                if absent[0] and (absent == absent[0]).all() and not present.any():
+                    found.append(j)
+        return tuple(found)
+
+    @property
+    def absences(self) -> Integers:
+        """How many of both scores of each product (K,) are of special and missing values."""
+        last = np.array([score.shape[1] - 1 if j in self.presence else -1 for j, score in enumerate(self.scores)])
+        return np.asarray((self.factors[:, 2:] == last[self.factors[:, :2]]).sum(axis=1))
+
     @property
     def places(self) -> Integers:
         """Where both factors of each product (K, 2) are among the scores of all columns."""
@@ -228,8 +247,15 @@ class Products(Query):
     def names(self, coordinates: Sequence[str]) -> list[str]:
         of = [column_name(partition, coordinates) for partition in self.partitions]
         terms = (self.factors + np.array([0, 0, 1, 1])).tolist()
-        return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" if self.contrasted else
-                f"cos({a} pi rank of {of[j]}) * cos({b} pi rank of {of[h]}) / {a * b}" for j, h, a, b in terms]
+        if self.contrasted:
+            return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" for j, h, a, b in terms]
+        absent = [(j, self.scores[j].shape[1]) for j in self.presence]
+
+        def named(j: int, a: int) -> str:
+            return f"absence of {of[j]}" if (j, a) in absent else f"cos({a} pi rank of {of[j]})"
+
+        return [f"{named(j, a)} * {named(h, b)}" + f" / {a * b}" * (not {(j, a), (h, b)} & set(absent))
+                for j, h, a, b in terms]
 
     def written(self, book: Book) -> tuple[list[int], Array]:
         numbers = [int(self.contrasted), len(self.pairs), len(self.partitions), *self.pairs.ravel().tolist()]

@@ -6,41 +6,39 @@ over k of r^k a_k b_k', with a_k and b_k the k-th Hermite coefficients of the in
 product of scores has the same form. This function of r is inverted at the released products of first scores, which
 gives r. All correlations together are then made a correlation matrix by its eigenvalues.
 
+A column whose presence was measured has a second normal variable. The rows where it is low hold the special and missing
+values, and the first variable orders the numbers of the others. Both are nearly uncorrelated: the numbers of present
+rows alone cannot tell.
+
 References
 ----------
-Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Nelsen 2006, An introduction to copulas;
-Higham 2002, Computing the nearest correlation matrix.
+Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Kibble 1945, An extension of a theorem of
+Mehler's on Hermite polynomials; Nelsen 2006, An introduction to copulas.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import comb, ndtr, ndtri
 
 from trigmech._arrays import Array, Codes
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.directions import SCORE_BITS, Directions
+from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal
-from trigmech.reconstruction.dependence import shrunk_directions
+from trigmech.reconstruction.directed import LARGEST, correlations_of, definite
 
-# Terms of Mehler's series; the largest correlation, at which the omitted terms are negligible; and the number of
-# correlations, between it and its negative, with which a product's mean is compared.
-TERMS, LARGEST, STEPS = 40, 0.97, 195
-LEAST_EIGENVALUE = 1e-3
-# If all products are below this part of their noise after shrinkage, noise alone explains them.
-FAINT = 0.1
-# Simulated rows that give the products of directions under given correlations, and steps towards the measured ones.
-SIMULATED, STEPS_OF_DESCENT = 4_096, 12
+# Terms of Mehler's series, which omits negligible ones at the largest correlation; and the number of correlations,
+# between it and its negative, with which a product's mean is compared.
+TERMS, STEPS = 40, 195
+# Powers of correlations between presence and numbers below this one are left out.
+LEAST_POWER = 1e-4
 # Rounds of draws within cells.
 ROUNDS, FIRM = 3, 0.2
-# Rounds of projections onto the possible matrices.
-PROJECTIONS = 40
 
 
 class Scored(Protocol):
@@ -55,41 +53,77 @@ class Scored(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Copula:
-    """Correlations (d, d), and for each column Hermite coefficients (size, TERMS + 1) and an order (size,).
+class Presence:
+    """The second normal variable of a column of numbers; numbers are where it is high.
 
-    Coefficients and order are those of its positions. Special and missing values of a number are independent of all
-    other columns; their order is below 0.
+    column: By position.
+    step (TERMS + 1,): The Hermite coefficients of the indicator of numbers, in this variable; the first is not used.
+    apart (size, TERMS + 1): The coefficients of positions among the rows with numbers, in the column's first variable,
+      less those among the other rows.
+    """
+
+    column: int
+    step: Array
+    apart: Array
+
+    @classmethod
+    def of(cls, j: int, absent: float, coefficients: Array, order: Array) -> "Presence":
+        """Return the variable of a column with so much mass of special and missing values."""
+        apart = np.where(order[:, None] >= 0.0, 1.0 / max(1.0 - absent, 1e-300), -1.0 / max(absent, 1e-300))
+        return cls(j, _coefficients(np.array([absent, 1.0 - absent]), np.arange(2.0))[1], apart * coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class Copula:
+    """Correlations (e, e), and for each column Hermite coefficients (size, TERMS + 1) and an order (size,).
+
+    Coefficients and order are those of its positions. The order of special and missing values of a number is below 0.
+    They are independent of all other columns, unless the column is in ``presence``. The correlations are those of the d
+    columns' first variables, then those of the variables of ``presence``.
     """
 
     correlations: Array
     coefficients: tuple[Array, ...]
     orders: tuple[Array, ...]
+    presence: tuple[Presence, ...] = ()
     _known: dict[tuple[int, int], tuple[NDArray[np.int64], Array]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def by_directions(cls, columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> "Copula | None":
         """Return the copula that denoised directions imply; None if noise alone can explain them."""
-        correlations = _by_directions(columns, measured)
+        correlations = correlations_of(columns, measured)
         if correlations is None:
             return None
         orders = tuple(_order(column, np.arange(1.0 * len(column.mass))) for column in columns)
-        return cls(correlations, tuple(_coefficients(column.mass, order)
-                                       for column, order in zip(columns, orders, strict=True)), orders)
+        coefficients = tuple(_coefficients(column.mass, order) for column, order in zip(columns, orders, strict=True))
+        return cls(correlations, coefficients, orders, tuple(
+            Presence.of(j, columns[j].absent, coefficients[j], orders[j]) for j in measured.query.presence))
 
     @classmethod
-    def by_products(cls, columns: Sequence[ReleasedColumn], products: "Scored", deviations: Array) -> "Copula":
-        """Return the copula that products' denoised deviations (K,) from independence imply."""
+    def by_products(cls, columns: Sequence[ReleasedColumn], products: "Scored", deviations: Array,
+                    present: Sequence[int] = ()) -> "Copula":
+        """Return the copula that products' denoised deviations (K,) from independence imply.
+
+        The last score of the columns ``present`` tells special and missing values alone.
+        """
         first = [score[:, 0] if score.shape[1] else np.zeros(len(score)) for score in products.features]
         orders = tuple(_order(column, score) for column, score in zip(columns, first, strict=True))
         coefficients = tuple(_coefficients(column.mass, order) for column, order in zip(columns, orders, strict=True))
-        of_scores = np.array([score @ own for score, own in zip(first, coefficients, strict=True)])
-        alone = (products.factors[:, 2:] == 0).all(axis=1)
-        j, h = products.factors[alone, :2].T
+        presence = tuple(Presence.of(j, columns[j].absent, coefficients[j], orders[j]) for j in present)
+        of_scores = np.array([*(score @ own for score, own in zip(first, coefficients, strict=True)),
+                              *(-products.features[each.column][0, -1] * each.step for each in presence)])
+        # The variable of each score; -1 for scores of higher degrees.
+        variables = [np.where(np.arange(score.shape[1]), -1, j) for j, score in enumerate(products.features)]
+        for i, each in enumerate(presence, len(columns)):
+            variables[each.column][-1] = i
+        starts = np.cumsum([0, *map(len, variables)])
+        both = np.concatenate(variables)[starts[products.factors[:, :2]] + products.factors[:, 2:]]
+        alone = (both >= 0).all(axis=1)
+        j, h = both[alone].T
         grid = np.linspace(-LARGEST, LARGEST, STEPS)
         powers = grid ** np.arange(1, TERMS + 1)[:, None]
         means = (of_scores[j, 1:] * of_scores[h, 1:]) @ powers
-        correlations = np.eye(len(columns))
+        correlations = np.eye(len(of_scores))
         # Scores that ascend in one column and descend in the other make it a descending function.
         for a, b, mean, deviation in zip(j.tolist(), h.tolist(), means, deviations[alone].tolist(), strict=True):
             rising = 1.0 if mean[-1] >= mean[0] else -1.0
@@ -97,35 +131,66 @@ class Copula:
             found = float(np.interp(rising * deviation, ascending, grid)) if deviation and ascending[-1] > ascending[
                 0] else 0.0
             correlations[a, b] = correlations[b, a] = found
-        return cls(_definite(correlations), coefficients, orders)
+        return cls(definite(correlations), coefficients, orders, presence)
+
+    def joins(self, columns: tuple[int, ...]) -> bool:
+        """Return whether two columns depend on each other."""
+        own, other = map(self._variables, columns)
+        return bool(self.correlations[np.ix_(own, other)].any())
 
     def table(self, query: Marginal) -> Array:
         """Return the table of two columns under the copula."""
-        correlation = self.correlations[query.columns]
-        own = [self._summed(*each) for each in zip(query.columns, query.maps, strict=True)]
-        return np.maximum((own[0] * correlation ** np.arange(TERMS + 1.0)) @ own[1].T, 0.0)
+        sides = [[self._summed(*each), *[self._summed(*each, place) for place in self._places(each[0])]]
+                 for each in zip(query.columns, query.maps, strict=True)]
+        return np.maximum(self._mean(query.columns, *sides), 0.0)
 
     def within(self, columns: tuple[int, ...], features: Sequence[Array], of_cells: Sequence[Array]) -> Array:
         """Return the part (q, r) of the means of products of two columns' features that lies within cells.
 
         ``of_cells`` are the means of the features (size, q) and (size, r) over each position's cell.
         """
-        one, two = ([own.T @ self.coefficients[j] for j, own in zip(columns, each, strict=True)]
-                    for each in (features, of_cells))
-        powers = self.correlations[columns] ** np.arange(TERMS + 1.0)
-        return np.asarray((one[0] * powers) @ one[1].T - (two[0] * powers) @ two[1].T)
+        one, two = ([[own.T @ made for made in (self.coefficients[j], *(
+            self.presence[place].apart for place in self._places(j)))] for j, own in zip(columns, each, strict=True)]
+            for each in (features, of_cells))
+        return self._mean(columns, *one) - self._mean(columns, *two)
 
-    def _summed(self, column: int, cells: NDArray[np.int64]) -> Array:
+    def _places(self, column: int) -> list[int]:
+        """Return the place of a column's second variable in `presence`, if it has one."""
+        return [place for place, each in enumerate(self.presence) if each.column == column]
+
+    def _variables(self, column: int) -> list[int]:
+        return [column, *(len(self.orders) + place for place in self._places(column))]
+
+    def _mean(self, columns: tuple[int, ...], left: Sequence[Array], right: Sequence[Array]) -> Array:
+        """Return the means (q, r) of products of functions of one column and of another.
+
+        ``left`` and ``right`` hold their coefficients (q, TERMS + 1) in the column's first variable, and for a column
+        with two variables what these are for rows with numbers less those for the others.
+        """
+        joined = self.correlations[np.ix_(*map(self._variables, columns))]
+        found = np.asarray((left[0] * joined[0, 0] ** np.arange(TERMS + 1.0)) @ right[0].T)
+        if joined.size > 1:
+            steps = [[self.presence[place].step for place in self._places(j)] for j in columns]
+            found = found + _beside(joined, left, right, steps)
+        return found
+
+    def _summed(self, column: int, cells: NDArray[np.int64], place: int | None = None) -> Array:
         """Return the coefficients of a column's cells, computed once for a map: many tables share it."""
-        known = self._known.get((column, id(cells)))
+        key = column if place is None else len(self.orders) + place, id(cells)
+        known = self._known.get(key)
         # A copy of this object has maps with other numbers.
         if known is None or known[0] is not cells:
-            known = self._known[column, id(cells)] = cells, _summed(self.coefficients[column], cells)
+            values = self.coefficients[column] if place is None else self.presence[place].apart
+            known = self._known[key] = cells, _summed(values, cells)
         return known[1]
 
     def arrange(self, rows: Codes, rng: np.random.Generator) -> None:
         """Exchange entries of each column between rows (m, d), in place, so that rows follow the copula."""
-        normal = rng.normal(size=rows.shape) @ np.linalg.cholesky(self.correlations).T
+        normal = rng.normal(size=(len(rows), len(self.correlations))) @ np.linalg.cholesky(self.correlations).T
+        for latent, each in zip(normal.T[len(self.orders):], self.presence, strict=True):
+            j = each.column
+            there = self.orders[j][rows[:, j]] >= 0.0
+            rows[np.argsort(latent, kind="stable"), j] = rows[np.argsort(there, kind="stable"), j]
         for j, order in enumerate(self.orders):
             # Rows with equal positions stay in their random order.
             place = order[rows[:, j]]
@@ -139,13 +204,16 @@ class Copula:
 
         ``cells`` has the cell (size,) of each position of each column. No function of cells changes. Each column in
         turn draws normal values given those of the others; its entries in a cell take their order (Gibbs sampling).
-        Unless ``every`` entry takes part, those in cells of one position keep the value that they have first.
+        Unless ``every`` entry takes part, those in cells of one position keep the value that they have first. No cell
+        has both numbers and other values, so that presence stays, but its normal values are drawn in turn, too.
         """
-        precision = np.linalg.inv(_definite(self.correlations, FIRM))
+        precision = np.linalg.inv(definite(self.correlations, FIRM))
         spread = 1.0 / np.sqrt(np.diag(precision))
         weights = -precision * spread[:, None] ** 2
         np.fill_diagonal(weights, 0.0)
-        values, turns = np.zeros(rows.shape), list[tuple[int, Array, NDArray[np.integer], Array, Array]]()
+        values = np.zeros((len(rows), len(weights)))
+        turns = list[tuple[int, Array, NDArray[np.integer], Array, Array]]()
+        second = [self._second(i, each, rows, values, rng) for i, each in enumerate(self.presence, len(self.orders))]
         for j, (order, held) in enumerate(zip(self.orders, cells, strict=True)):
             place = order[rows[:, j]]
             values[:, j] = _normal_values(place, rng)
@@ -154,21 +222,32 @@ class Copula:
                 continue
             # Exchanges within a cell do not change which values it has.
             now = np.flatnonzero(place >= 0.0)
-            own, least, most = held[rows[now, j]], np.full(held.max() + 1, np.inf), np.full(held.max() + 1, -np.inf)
-            np.minimum.at(least, own, values[now, j])
-            np.maximum.at(most, own, values[now, j])
-            least[least <= least.min()], most[most >= most.max()] = -np.inf, np.inf
+            least, most = _limits(held[rows[now, j]], values[now, j], int(held.max()) + 1)
             turns.append((j, moving, _short(np.argsort(np.lexsort((order, held)))), least, most))
-        for j, moving, ranks, least, most in turns * rounds:
-            held = np.flatnonzero(moving[rows[:, j]] >= 0.0)
-            if len(held) < 2:
-                continue
-            codes = rows[held, j]
-            own = cells[j][codes]
-            drawn = truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
-            before, after = np.argsort(ranks[codes], kind="stable"), sorted_within(own, drawn)
-            rows[held[after], j] = codes[before]
-            values[held[after], j] = values[held[before], j]
+        for _ in range(rounds):
+            # Where there is no number, its variable is free.
+            for i, least, most in second:
+                values[:, i] = truncated(values @ weights[i], spread[i], least, most, rng)
+                free, j = np.flatnonzero(~np.isfinite(least)), self.presence[i - len(self.orders)].column
+                values[free, j] = (values @ weights[j])[free] + spread[j] * rng.normal(size=len(free))
+            for j, moving, ranks, least, most in turns:
+                held = np.flatnonzero(moving[rows[:, j]] >= 0.0)
+                if len(held) < 2:
+                    continue
+                codes = rows[held, j]
+                own = cells[j][codes]
+                drawn = truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
+                before, after = np.argsort(ranks[codes], kind="stable"), sorted_within(own, drawn)
+                rows[held[after], j] = codes[before]
+                values[held[after], j] = values[held[before], j]
+
+    def _second(self, i: int, presence: Presence, rows: Codes, values: Array,
+                rng: np.random.Generator) -> tuple[int, Array, Array]:
+        """Write the first values of a second variable, with the number i, and return between what each (m,) must be."""
+        there = (self.orders[presence.column][rows[:, presence.column]] >= 0.0).astype(np.int64)
+        values[:, i] = _normal_values(there.astype(np.float64), rng)
+        least, most = _limits(there, values[:, i], 2)
+        return i, least[there], most[there]
 
 
 def sorted_within(groups: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
@@ -205,74 +284,40 @@ def _normal_values(place: Array, rng: np.random.Generator) -> Array:
     return made
 
 
-def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> Array | None:
-    """Return the correlations under which rows of the copula have the measured products after denoising."""
-    query, d = measured.query, len(columns)
-    first, second = query.pairs.T
-    ends = [column.normal_ends for column in columns]
-    starts = [len(column.mass) - len(own) - 1 for column, own in zip(columns, ends, strict=True)]
-    gone = [float(column.mass[:start].sum()) for column, start in zip(columns, starts, strict=True)]
-    normal, absent = _even_rows(d)
-    absences = [np.flatnonzero(absent[:, j] < gone[j]) for j in range(d)]
-
-    def products(correlations: Array) -> Array:
-        values, codes = np.linalg.cholesky(correlations) @ normal.T, np.empty((d, SIMULATED), dtype=np.int64)
-        for own, value, end, start, nothing in zip(codes, values, ends, starts, absences, strict=True):
-            own[:] = np.searchsorted(end, value)
-            own += start
-            own[nothing] = 0
-        entries = query.entries(codes.T)
-        return np.asarray(entries.T @ entries / SIMULATED)
-
-    scores = [score * 2.0**-SCORE_BITS for score in query.scores]
-    spread = np.sqrt([max(float(column.mass @ score**2 - (column.mass @ score) ** 2), 0.0)
-                      for column, score in zip(columns, scores, strict=True)])
-    # About how much products change with correlations.
-    slopes = spread[first] * spread[second] / max(float(spread @ spread), np.finfo(float).tiny)
-    if not slopes.any():
-        return None
-    alone = products(np.eye(d))
-    kept = shrunk_directions(measured.means - alone[first, second], measured.deviation, query.pairs, slopes)
-    if not (np.abs(kept) > FAINT * measured.deviation).any():
-        return None
-    nearest = alone.copy()
-    nearest[first, second] = nearest[second, first] = alone[first, second] + kept
-    wanted = _nearest(nearest)[first, second]
-    correlations, most = np.eye(d), float(slopes.max())
-    loose = correlations.copy()
-    # Few steps, so that correlations with little effect on the products stay near 0.
-    for _ in range(STEPS_OF_DESCENT):
-        change = slopes * (wanted - products(correlations)[first, second]) / most**2
-        loose[first, second] = np.clip(loose[first, second] + change, -LARGEST, LARGEST)
-        loose[second, first] = loose[first, second]
-        correlations = _definite(loose)
-    return correlations
+def _limits(groups: NDArray[np.int64], values: Array, count: int) -> tuple[Array, Array]:
+    """Return the least and the largest value of each group (count,); infinite for the outermost ones."""
+    least, most = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(least, groups, values)
+    np.maximum.at(most, groups, values)
+    least[least <= least.min()], most[most >= most.max()] = -np.inf, np.inf
+    return least, most
 
 
-@lru_cache(maxsize=4)
-def _even_rows(d: int) -> tuple[Array, Array]:
-    """Return normal and even values (`SIMULATED`, d), always the same: Kronecker's sequence, made uncorrelated."""
-    steps = np.sqrt(_primes(2 * d)) % 1.0
-    even = (np.arange(1.0, SIMULATED + 1.0)[:, None] * steps) % 1.0
-    normal = ndtri(np.clip(even[:, :d], 1e-12, 1.0 - 1e-12))
-    normal -= normal.mean(axis=0)
-    root = np.linalg.cholesky(normal.T @ normal / SIMULATED + LEAST_EIGENVALUE * np.eye(d))
-    found = np.asarray(np.linalg.solve(root, normal.T).T), even[:, d:]
-    for each in found:
-        each.setflags(write=False)
-    return found
+def _beside(joined: Array, left: Sequence[Array], right: Sequence[Array], steps: Sequence[list[Array]]) -> Array:
+    """Return what second variables add to the means (q, r) of products of functions of two columns.
 
-
-@lru_cache(maxsize=4)
-def _primes(count: int) -> Array:
-    """Return the first prime numbers."""
-    bound = 16 + 2 * int(count * np.log(count + 2.0))
-    sieve = np.ones(bound, dtype=bool)
-    sieve[:2] = False
-    for i in range(2, int(bound**0.5) + 1):
-        if sieve[i]:
-            sieve[i * i :: i] = False
-    return np.flatnonzero(sieve)[:count].astype(np.float64)
+    ``joined`` are the correlations of the first column's variables with the second one's. The mean of a product of
+    functions of several normal variables is a sum over a power for each of these correlations (Kibble): m of both
+    presences, s and w of one column's presence and the other's number, and k of both numbers.
+    """
+    whole = np.zeros((2, 2))
+    whole[: joined.shape[0], : joined.shape[1]] = joined
+    (numbers, w_part), (s_part, both) = whole
+    one, two = (own[0] if own else np.zeros(TERMS + 1) for own in steps)
+    of_s, of_w = (np.abs(part) ** np.arange(TERMS + 1.0) for part in (s_part, w_part))
+    made = np.zeros((len(left[0]), len(right[0])))
+    for s, w in np.argwhere(np.outer(of_s, of_w) >= LEAST_POWER).tolist():
+        power, k = s_part**s * w_part**w, np.arange(TERMS + 1.0 - max(s, w))
+        kept, ways = slice(w, w + len(k)), np.sqrt(comb(k + s, s) * comb(k + w, w))
+        other, series = slice(s, s + len(k)), numbers**k * ways
+        if len(left) > 1 and len(right) > 1:
+            presence = (both**k * ways * one[other] * two[kept])[int(not (s and w)) :].sum()
+            made += power * presence * (left[1][:, kept] * series) @ right[1][:, other].T
+        if s and not w and len(left) > 1:
+            made += power * one[s] * (left[1][:, kept] * series) @ right[0][:, other].T
+        if w and not s and len(right) > 1:
+            made += power * two[w] * (left[0][:, kept] * series) @ right[1][:, other].T
+    return made
 
 
 def _order(column: ReleasedColumn, score: Array) -> Array:
@@ -308,26 +353,3 @@ def _summed(coefficients: Array, cells: NDArray[np.int64]) -> Array:
     made = np.zeros((int(cells.max()) + 1, coefficients.shape[1]))
     np.add.at(made, cells, coefficients)
     return made
-
-
-def _nearest(symmetric: Array) -> Array:
-    """Return the nearest matrix that is positive semi-definite with the same diagonal, nearly (Higham 2002).
-
-    Impossible combinations are noise, and the projection removes more of it than the eigenvalues' sizes alone show.
-    """
-    diagonal, made, correction = np.diag(symmetric).copy(), symmetric, np.zeros(symmetric.shape)
-    for _ in range(PROJECTIONS):
-        values, vectors = np.linalg.eigh(made - correction)
-        held = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        correction = held - (made - correction)
-        made = held.copy()
-        np.fill_diagonal(made, diagonal)
-    return made
-
-
-def _definite(correlations: Array, least: float = LEAST_EIGENVALUE) -> Array:
-    """Return a correlation matrix that is near to a symmetric one, whose eigenvalues are about this much at least."""
-    values, vectors = np.linalg.eigh(correlations)
-    made = (vectors * np.maximum(values, least)) @ vectors.T
-    scale = np.sqrt(np.diag(made))
-    return np.asarray(made / scale / scale[:, None])

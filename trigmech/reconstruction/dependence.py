@@ -122,6 +122,22 @@ def shrunk_directions(deviation: Array, noise: float, places: NDArray[np.int64],
     return (common + left * sparse_means((values - common) / left, scales / scales.max())) * noise
 
 
+def shrunk_presence(deviation: Array, noise: float, counts: NDArray[np.int64], scales: Array | None = None) -> Array:
+    """Return the shrunk deviations (K,) from independence of noisy products with scores of presence; 0 for others.
+
+    ``counts`` (K,) are how many of both scores are of presence, and ``scales`` as for :func:`shrunk_directions`, by
+    default all 1. Presence may depend on few columns, where ranks depend on each other everywhere. So
+    :func:`sparse_means` has a prior of its own for products of two presences, and for those of presence and another
+    column. A matrix of low rank would follow the strong ones, and with them the noise of all others in their rows.
+    """
+    made, scales = np.zeros(len(deviation)), np.ones(len(deviation)) if scales is None else scales
+    for count in (1, 2):
+        if (own := (counts == count) & (scales > 0.0)).any():
+            values = np.clip(deviation[own] / noise, -LARGEST, LARGEST)
+            made[own] = sparse_means(values, scales[own] / scales[own].max()) * noise
+    return made
+
+
 def shrunk_contrasts(deviation: Array, noise: float, places: NDArray[np.int64], scales: Array) -> Array:
     """Return the shrunk deviations (K,) of noisy products of contrasts from independence.
 

@@ -71,5 +71,4 @@ def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
     """Return the table of two columns under the copula if it joins them, else ``expected``."""
-    joined = copula is not None and copula.correlations[measured.query.columns]
-    return copula.table(measured.query) if copula is not None and joined else expected
+    return copula.table(measured.query) if copula is not None and copula.joins(measured.query.columns) else expected

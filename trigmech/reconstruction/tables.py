@@ -19,7 +19,7 @@ from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.agreement import of_cells
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
-from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_products
+from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_presence, shrunk_products
 from trigmech.reconstruction.estimates import estimate_of
 from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
@@ -189,7 +189,9 @@ def products_kept(measured: Measurement[Products], columns: Sequence[ReleasedCol
     """Return the shrunk deviations (K,) of released products from independence."""
     query = measured.query
     if not query.tells_tables:
-        return shrunk_products(deviation, measured.deviation, query.places)
+        kept, own = shrunk_presence(deviation, measured.deviation, query.absences), query.absences == 0
+        kept[own] = shrunk_products(deviation[own], measured.deviation, query.places[own])
+        return kept
     variances = [np.maximum(column.mass @ feature**2 - (column.mass @ feature) ** 2, 0.0)
                  for feature, column in zip(query.features, columns, strict=True)]
     scales = np.sqrt(np.concatenate(variances))[query.places].prod(axis=1)
@@ -215,10 +217,10 @@ def copula_of(release: Release) -> Copula | None:
     """Return the normal copula from released directions, or from products. None if noise alone explains them."""
     if release.directions is not None:
         return Copula.by_directions(release.columns, release.directions)
-    if release.products is None:
+    if (measured := release.products) is None:
         return None
-    kept = products_kept(release.products, release.columns, release.products.means - independent(release)[1])
-    return Copula.by_products(release.columns, release.products.query, kept) if kept.any() else None
+    kept, query = products_kept(measured, release.columns, measured.means - independent(release)[1]), measured.query
+    return Copula.by_products(release.columns, query, kept, query.presence) if kept.any() else None
 
 
 def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:

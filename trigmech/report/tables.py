@@ -144,7 +144,8 @@ class TableAccount:
     def _products_named(self) -> str:
         products, directions = self.release.products, self.release.directions
         if directions is not None:
-            return f"third: products of the directions of rows, for {directions.query.size} pairs of columns"
+            pairs = math.comb(len(directions.query.partitions), 2)
+            return f"third: products of the directions of rows, for {pairs} pairs of columns"
         if products is None:
             return "third: products of ranks of 0 pairs of them"
         return f"third: products of {products.query.factors_named} of {len(products.query.pairs)} pairs" + (
