@@ -9,7 +9,7 @@ import numpy as np
 from trigmech._arrays import Array
 from trigmech._validate import check_integers, is_number
 from trigmech.errors import InputError, shown
-from trigmech.functions.partition import Partition
+from trigmech.functions.partition import Partition, scored_columns
 from trigmech.planning.contrasted import by_levels, has_few
 from trigmech.planning.few_rows import columns_error, pairs_error
 from trigmech.privacy.budget import Budget, Charge
@@ -81,7 +81,7 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
 
     ``crossed`` is True if there is a target column.
     """
-    numbers = [column for column in columns if column.value is not None]
+    m = len(scored_columns(columns))
     if not gaussian:
         # All pairs share one noise, which grows with their number. With more noise the columns get a larger fraction.
         noise = math.comb(len(columns), 2) / (n * strength)
@@ -93,8 +93,8 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
         look = (1.0 - noisy) * PURE_LOOK + noisy * ((1.0 - full) * BINARY_LOOK + full * MOST_PURE_LOOK)
         wide = sum(not has_few(column) for column in columns) / len(columns)
         closer = PURE_CLOSER * min(1.0, 3.0 * wide) * min(1.0, (1.0 - look) / (1.0 - PURE_LOOK))
-        return Shares(look, closer, 0.15 if len(numbers) > 1 else 0.0)
-    d, m = len(columns), len(numbers)
+        return Shares(look, closer, 0.15 if m > 1 else 0.0)
+    d = len(columns)
     # The noise that tables of all pairs would have in each cell with the whole budget. With more noise the columns get
     # a larger fraction, and tables add less to the single number that is measured for each pair.
     noise = math.sqrt(2.0 * math.comb(d, 2)) / (n * strength)
