@@ -58,15 +58,15 @@ def partition(kind, j):
     return Partition(tuple(range(10 * j, 10 * j + count)), None, np.empty(0))
 
 
-@given(kinds)
-def test_columns_with_an_order_are_numbers_and_beside_these_two_categories(held):
-    wanted = [j for j, kind in enumerate(held) if kind in ("number", "marked", "two")]
-    numbers = {"number", "marked"} & set(held)
-    assert scored_columns([partition(kind, j) for j, kind in enumerate(held)]) == (wanted if numbers else [])
+@given(kinds, st.booleans())
+def test_columns_with_an_order_are_numbers_and_beside_these_two_categories(held, gaussian):
+    ordered = {"number", "marked", *({"two"} if gaussian and {"number", "marked"} & set(held) else ())}
+    assert scored_columns([partition(kind, j) for j, kind in enumerate(held)], gaussian) == [
+        j for j, kind in enumerate(held) if kind in ordered]
 
 
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_products_are_those_of_all_pairs_with_an_order_and_two_categories_have_one_score(delta):
+@pytest.mark.parametrize(("delta", "ordered"), [(1e-6, [0, 1, 3, 4]), (0.0, [0, 3])])
+def test_products_are_those_of_all_pairs_with_an_order_and_two_categories_have_one_score(delta, ordered):
     schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", kind="categorical", categories=("x", "y")),
                         tm.Column("c", kind="categorical", categories=("x", "y", "z")),
                         tm.Column("d", 0, 50, "integer", missing="keep"),
@@ -75,11 +75,12 @@ def test_products_are_those_of_all_pairs_with_an_order_and_two_categories_have_o
     rng = np.random.default_rng(0)
     columns = [ReleasedColumn(each, rng.dirichlet(np.ones(each.size)), 1e-4) for each in design.partitions]
     (products,) = [each.query for each in design_dependence(design, columns) if isinstance(each.query, Products)]
-    assert products.pairs.tolist() == [list(pair) for pair in combinations([0, 1, 3, 4], 2)]
-    assert [each.shape[1] for each in products.scores] == [design.scores, 1, 0, design.scores, 1]
-    assert "products of ranks of 6 pairs of numbers or of two categories" in str(design)
+    assert products.pairs.tolist() == [list(pair) for pair in combinations(ordered, 2)]
+    of_two = int(delta > 0.0)
+    assert [each.shape[1] for each in products.scores] == [design.scores, of_two, 0, design.scores, of_two]
+    assert ("products of ranks of 6 pairs of numbers or of two categories" in str(design)) == bool(of_two)
     # The product of the first scores tells the table of two categories: they differ.
-    assert all(len(np.unique(products.scores[j])) == 2 for j in (1, 4))
+    assert all(len(np.unique(products.scores[j])) == 2 * of_two for j in (1, 4))
 
 
 def test_the_strength_of_a_pair_with_two_categories_is_that_of_its_table():

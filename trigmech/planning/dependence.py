@@ -40,7 +40,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     if design.dependence is not None and design.dependence.law == "linf":
         return _by_contrasts(columns, design.dependence.scale)
     d = len(columns)
-    scored = scored_columns([column.partition for column in columns])
+    scored = scored_columns([column.partition for column in columns], design.gaussian)
     tables = np.array(list(combinations(range(d), 2)), dtype=np.int64).reshape(-1, 2)
     pairs = np.array(list(combinations(scored, 2)), dtype=np.int64).reshape(-1, 2)
     directed = design.scores == 0 and d > 1

@@ -81,7 +81,7 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
 
     ``crossed`` is True if there is a target column.
     """
-    m = len(scored_columns(columns))
+    m = len(scored_columns(columns, gaussian))
     if not gaussian:
         # All pairs share one noise, which grows with their number. With more noise the columns get a larger fraction.
         noise = math.comb(len(columns), 2) / (n * strength)

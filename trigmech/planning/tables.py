@@ -201,7 +201,7 @@ class TableDesign:
     def largest(self) -> Largest:
         """Upper bounds on the size of a release by this design."""
         d = len(self.partitions)
-        scored = len(scored_columns(self.partitions))
+        scored = len(scored_columns(self.partitions, self.gaussian))
         positions = sum(partition.size for partition in self.partitions) + (MOST_FINER if self.closer else 0)
         released, scores, places = positions, 0, 0
         if self.dependence is not None and self.dependence.law == "linf":
@@ -267,7 +267,7 @@ class TableDesign:
             return ""
         if not self.scores:
             return ", and the directions of rows"
-        scored = scored_columns(self.partitions)
+        scored = scored_columns(self.partitions, self.gaussian)
         of_two = any(self.partitions[j].value is None for j in scored)
         return f", and products of ranks of {math.comb(len(scored), 2)} pairs of numbers" + (
             " or of two categories" * of_two) if len(scored) > 1 else ""
