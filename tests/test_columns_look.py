@@ -677,9 +677,9 @@ def test_ranks_and_normal_scores_of_positions_leave_out_what_is_no_number():
     scores = [integrate.quad(lambda z: z * stats.norm.pdf(z), a, b)[0] / share if share else 0.0
               for a, b, share in zip(ends[:-1], ends[1:], numbers, strict=True)]
     np.testing.assert_allclose(column.normal_scores, [0.0, 0.0, *scores], atol=1e-7)
-    # Each category has a score of its own, and no rank.
+    # Each category has a rank and a score of its own, in the order of the categories.
     column = ReleasedColumn(category, np.array([0.2, 0.8]), 0.1)
-    assert np.isnan(column.ranks).all()
+    np.testing.assert_allclose(column.ranks, [0.1, 0.6], rtol=1e-12)
     np.testing.assert_allclose(column.normal_ends, stats.norm.ppf([0.2]), rtol=1e-12)
     peak = stats.norm.pdf(stats.norm.ppf(0.2))
     np.testing.assert_allclose(column.normal_scores, [-peak / 0.2, peak / 0.8], rtol=1e-9)

@@ -166,6 +166,21 @@ def columns_of(domain: Domain) -> list[Partition]:
     return sorted(found, key=lambda each: min([*each.indicators, *([] if each.value is None else [each.value])]))
 
 
+def scored_columns(partitions: Sequence[Partition], gaussian: bool) -> list[int]:
+    """Return the columns with an order, of which products of ranks can be measured: at least one is a number.
+
+    These are numbers, and for Gaussian noise categories of two: the order of two does not matter, and the one product
+    tells their table with the middle of a number, which a table of many cells tells with much more noise. Two
+    categories beside each other have a table of a single number, so without a number nothing is gained. For noise in L1
+    each further product makes the noise of all larger, and more is lost than gained.
+    """
+    numbers = [j for j, partition in enumerate(partitions) if partition.value is not None]
+    if not (numbers and gaussian):
+        return numbers
+    return [j for j, partition in enumerate(partitions)
+            if partition.value is not None or len(partition.indicators) == 2]
+
+
 def all_codes(partitions: Sequence[Partition], points: Array) -> Codes:
     """Return the positions (n, columns) of rows (n, D)."""
     return np.column_stack([partition.codes(points) for partition in partitions])

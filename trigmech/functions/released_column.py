@@ -32,8 +32,8 @@ class ReleasedColumn:
 
     @property
     def ranks(self) -> Array:
-        """The middle rank (size,) of each position among the numbers, from 0 to 1; NaN for indicators."""
-        k = len(self.partition.indicators)
+        """The middle rank (size,) of each position, from 0 to 1; NaN for special and missing values of a number."""
+        k = self.special
         mass = self.mass[k:]
         total = max(float(mass.sum()), np.finfo(float).tiny)
         return np.concatenate([np.full(k, np.nan), (np.cumsum(mass) - 0.5 * mass) / total])
@@ -44,7 +44,7 @@ class ReleasedColumn:
 
         Special and missing values of a number are left out; they come before the others.
         """
-        mass = self.mass[self._special :]
+        mass = self.mass[self.special :]
         total = float(mass.sum())
         below = np.cumsum(mass)[:-1] / total if total > 0.0 else np.linspace(0.0, 1.0, len(mass) + 1)[1:-1]
         return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))
@@ -56,15 +56,15 @@ class ReleasedColumn:
         0 for special and missing values of a number.
         """
         ends = np.concatenate([[-np.inf], self.normal_ends, [np.inf]])
-        density, mass = np.exp(-0.5 * ends**2) / np.sqrt(2.0 * np.pi), self.mass[self._special :]
+        density, mass = np.exp(-0.5 * ends**2) / np.sqrt(2.0 * np.pi), self.mass[self.special :]
         held = mass / max(float(mass.sum()), np.finfo(float).tiny)
         inside = np.where(held > LEAST_HELD, -np.diff(density) / np.maximum(held, LEAST_HELD), 0.0)
-        return np.concatenate([np.zeros(self._special), np.clip(inside, -MOST_SCORE, MOST_SCORE)])
+        return np.concatenate([np.zeros(self.special), np.clip(inside, -MOST_SCORE, MOST_SCORE)])
 
     @property
     def absent(self) -> float:
         """The probability of special and missing values together; 0 for categories."""
-        return float(self.mass[: self._special].sum())
+        return float(self.mass[: self.special].sum())
 
     @property
     def presence_scores(self) -> Array | None:
@@ -75,9 +75,10 @@ class ReleasedColumn:
         absent = self.absent
         if not LEAST_APART * (1.0 - SLACK) <= absent <= 1.0 - LEAST_APART * (1.0 - SLACK):
             return None
-        numbers = np.arange(len(self.mass)) >= self._special
+        numbers = np.arange(len(self.mass)) >= self.special
         return np.where(numbers, np.sqrt(absent / (1.0 - absent)), -np.sqrt((1.0 - absent) / absent))
 
     @property
-    def _special(self) -> int:
+    def special(self) -> int:
+        """How many positions are special or missing values of a number; they come first."""
         return 0 if self.partition.value is None else len(self.partition.indicators)

@@ -8,12 +8,14 @@ written anew.
 """
 
 import ast
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from trigmech.errors import InputError
+from trigmech.inference.quoting import with_hint
 
 LONGEST, DEEPEST, MOST_POWER, MOST_NUMBER = 1_000, 40, 3, 1e15
 FUNCTIONS = ("log", "log10", "log2", "log1p", "sqrt", "exp", "abs")
@@ -58,7 +60,10 @@ def parsed_formula(text: object, names: Sequence[str]) -> Formula:
     if text.count("~") != 1:
         raise InputError(f"a formula must have one '~' between the response and the terms, not {text.count('~')}")
     reader = _Reader(names)
-    left, right = (reader.side(side) for side in text.split("~"))
+    try:
+        left, right = (reader.side(side) for side in text.split("~"))
+    except InputError as problem:
+        raise InputError(with_hint(problem, text, names, "`", _is_plain)) from None
     response = reader.used.get(left)
     if not reader.used:
         raise InputError("a formula must have a column")
@@ -176,6 +181,10 @@ def _by_precedence(node: ast.BinOp) -> ast.BinOp:
     for sign, factor in zip(others, joined[1:], strict=True):
         found = ast.BinOp(found, sign, factor, col_offset=-1)
     return cast(ast.BinOp, found)
+
+
+def _is_plain(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _is_one_or_zero(node: ast.AST) -> bool:

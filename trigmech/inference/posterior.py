@@ -37,8 +37,9 @@ RELATED = 3.0**-0.5
 MOST_SINGLE = 400
 # Rows that are looked at: so many at most, and so many numbers of smooth functions.
 MOST_ROWS, MOST_VALUES = 2**14, 2**24
-# The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
-ACCURACY, OF_DRAWS, STEPS = 1e-7, 1e-3, 2_000
+# The solver ends when the residual is this part of what it was, of estimates; of weights and of draws, when it is this
+# part of the noise in each number, or FINER times this part of what it was; or after so many steps.
+ACCURACY, OF_DRAWS, FINER, STEPS = 1e-7, 1e-3, 1e-2, 2_000
 # What a regression adds to mean squares, relative to them.
 RIDGE = 1e-2
 # Up to so many measured numbers the problem is solved exactly, in blocks of so many rows.
@@ -221,22 +222,37 @@ class Posterior:
             found -= self._along @ cho_solve(factor, self._along.T @ found, check_finite=False) / diagonal
         return found
 
-    def _solve(self, right: Array, accuracy: float = ACCURACY) -> Array:
-        """Return the solutions v (m + s, q) of (D'D + I) v = right, which are right - D'(DD' + I)^-1 D right.
+    def _solve(self, right: Array) -> Array:
+        """Return the solutions v (m + s, q) of (D'D + I) v = right, which are right - D'(DD' + I)^-1 D right."""
+        wanted = self._forward(right)
+        return right - self._backward(self._inverse(wanted, ACCURACY * np.linalg.norm(wanted, axis=0)))
 
+    def _given(self, vectors: Array, prior: Array, accuracy: float = ACCURACY) -> Array:
+        """Return the solutions v (m + s, q) of (D'D + I) v = D' vectors + prior, for vectors (y, q).
+
+        They are prior + D'(DD' + I)^-1 (vectors - D prior). Without much noise D is large, so D D' vectors would be far
+        larger than what is inverted here, and small errors relative to it would be larger than the solution.
+        """
+        wanted = vectors - self._forward(prior)
+        residual = accuracy * np.maximum(np.sqrt(len(wanted)), FINER * np.linalg.norm(wanted, axis=0))
+        return prior + self._backward(self._inverse(wanted, residual))
+
+    def _inverse(self, wanted: Array, residual: Array) -> Array:
+        """Return the solutions u (y, q) of (DD' + I) u = wanted, up to residuals of these lengths (q,).
+
+        D' (DD' + I)^-1 makes no vector longer, so errors in v are at most as long.
         Few measured numbers are solved for by the factor of DD' + I, many by conjugate gradients.
         """
-        wanted = self._forward(right)
         if self._factored is not None:
-            return right - self._backward(cho_solve(self._factored, wanted, check_finite=False))
-        return right - self._backward(self._by_gradients(wanted, accuracy))
+            return np.asarray(cho_solve(self._factored, wanted, check_finite=False))
+        return self._by_gradients(wanted, residual)
 
-    def _by_gradients(self, wanted: Array, accuracy: float) -> Array:
-        """Return the solutions u (y, q) of (DD' + I) u = wanted by conjugate gradients for all columns at once."""
+    def _by_gradients(self, wanted: Array, least: Array) -> Array:
+        """Return the same by conjugate gradients for all columns at once."""
         u, residual = np.zeros_like(wanted), wanted.copy()
         direction = self._near(residual)
         size = np.einsum("ij,ij->j", residual, direction)
-        goal = accuracy**2 * np.maximum(np.einsum("ij,ij->j", residual, residual), np.finfo(float).tiny)
+        goal = np.maximum(least, 1e-150) ** 2
         for _ in range(STEPS):
             if (np.einsum("ij,ij->j", residual, residual) <= goal).all():
                 break
@@ -263,7 +279,8 @@ class Posterior:
 
         Some are below 0.
         """
-        return 1.0 / self.m + self._weights(self._solve(self._backward(self._residual)))[:, 0]
+        prior = np.zeros((self.m + self._values.shape[1], 1))
+        return 1.0 / self.m + self._weights(self._given(self._residual, prior))[:, 0]
 
     def drawn(self, count: int, rng: np.random.Generator, sampled: bool, paired: bool = False) -> Array:
         """Return weights (m, count) as they may be after the release, each column drawn for itself.
@@ -276,7 +293,7 @@ class Posterior:
         prior = rng.normal(size=(self.m + self._values.shape[1], count))
         if paired:
             prior[:, count // 2 :] = -prior[:, : count // 2]
-        x = self._weights(self._solve(self._backward(noisy) + prior, OF_DRAWS))
+        x = self._weights(self._given(noisy, prior, OF_DRAWS))
         if sampled:
             more = rng.normal(0.0, 1.0 / np.sqrt(self.release.n * self.m), x.shape)
             x += more - more.mean(axis=0)

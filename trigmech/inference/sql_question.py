@@ -3,9 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trigmech.errors import InputError
+from trigmech.inference.quoting import with_hint
 from trigmech.schema.schema import Schema
 
 Tree = dict[str, Any]
@@ -58,6 +60,19 @@ def parsed(connection: Any, query: Any, schema: Schema) -> Question:
         return _parsed(connection, query, schema)
     except RecursionError:
         raise InputError("the query cannot be read: it is nested too deeply") from None
+    except InputError as problem:
+        if not isinstance(query, str) or len(query) > LONGEST_QUERY:
+            raise
+        raise InputError(with_hint(problem, query, schema.table_names, '"', partial(_is_plain, connection))) from None
+
+
+def _is_plain(connection: Any, name: str) -> bool:
+    """Return whether DuckDB reads a name without quotes as that of a column."""
+    try:
+        items = _tree(connection, f"select {name}")["statements"][0]["node"]["select_list"]
+    except InputError:
+        return False
+    return len(items) == 1 and items[0]["class"] == "COLUMN_REF" and _column(items[0]) == [name]
 
 
 def _parsed(connection: Any, query: Any, schema: Schema) -> Question:

@@ -8,6 +8,7 @@ import numpy as np
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions.contrasts import contrasts
+from trigmech.functions.partition import scored_columns
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.planning.contrasted import best_cells
 from trigmech.planning.tables import MOST_ENTRIES, TableDesign
@@ -42,7 +43,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     if design.dependence is not None and design.dependence.law == "linf":
         return _by_contrasts(columns, design.dependence.scale)
     d = len(columns)
-    scored = [j for j, column in enumerate(columns) if column.partition.value is not None]
+    scored = scored_columns([column.partition for column in columns], design.gaussian)
     tables = np.array(list(combinations(range(d), 2)), dtype=np.int64).reshape(-1, 2)
     pairs = np.array(list(combinations(scored, 2)), dtype=np.int64).reshape(-1, 2)
     # If delta is 0, shares without scores leave tables alone.
@@ -69,7 +70,8 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
         for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
     if directed and of_products:
         asked.append(Measurement(directions_of(columns), math.sqrt(of_products) * (1.0 - 2.0**-26)))
-    scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
+    scores = tuple(_scores(column, design.scores if len(pairs) and j in scored else 0)
+                   for j, column in enumerate(columns))
     if design.gaussian and len(pairs):
         scores = _with_absence(columns, scores)
     # If each number has a single position, all scores are 0, and products need no measurement.
@@ -210,10 +212,13 @@ def _with_absence(columns: Sequence[ReleasedColumn], scores: Sequence[Integers])
 
 
 def _scores(column: ReleasedColumn, q: int) -> Integers:
-    """Return the scores (size, q) of a column's positions, in units of 2^-15: q cosines of the ranks."""
-    values = np.zeros((len(column.mass), q))
-    if column.partition.value is not None and q:
-        k = len(column.partition.indicators)
-        degrees = np.arange(1, q + 1)
-        values[k:] = np.cos(np.pi * column.ranks[k:, None] * degrees) / degrees
+    """Return the scores (size, q) of a column's positions, in units of 2^-15: q cosines of the ranks.
+
+    Categories have one score: there are two of them, so any other score would say the same.
+    """
+    if column.partition.value is None:
+        q = min(q, 1)
+    values, k = np.zeros((len(column.mass), q)), column.special
+    degrees = np.arange(1, q + 1)
+    values[k:] = np.cos(np.pi * column.ranks[k:, None] * degrees) / degrees
     return np.rint(values * 2**SCORE_BITS).astype(np.int64)

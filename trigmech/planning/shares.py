@@ -9,7 +9,7 @@ import numpy as np
 from trigmech._arrays import Array
 from trigmech._validate import check_integers, is_number
 from trigmech.errors import InputError, shown
-from trigmech.functions.partition import Partition
+from trigmech.functions.partition import Partition, scored_columns
 from trigmech.planning.contrasted import by_levels, contrasts_are_sharper, has_few, mean_error, planned_cells
 from trigmech.planning.few_rows import VARIATION, columns_error, of_pairs, pairs_error
 from trigmech.privacy.budget import Budget, Charge
@@ -84,10 +84,10 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
 
     ``crossed`` is True if there is a target column.
     """
-    numbers = [column for column in columns if column.value is not None]
+    m = len(scored_columns(columns, gaussian))
     if not gaussian:
-        return _pure_shares(columns, n * strength, len(numbers))
-    d, m = len(columns), len(numbers)
+        return _pure_shares(columns, n * strength, m)
+    d = len(columns)
     # The noise that tables of all pairs would have in each cell with the whole budget. With more noise the columns get
     # a larger fraction, and tables add less to the single number that is measured for each pair.
     noise = math.sqrt(2.0 * math.comb(d, 2)) / (n * strength)

@@ -23,21 +23,22 @@ all d columns of numbers this is sqrt(2 d) / n or 2 d / n, for any choice of int
 
 *Dependence.* Pairs of columns have contingency tables by cells of the released distributions, with weight w_t. A
 replaced row moves two entries of a table by 1/n: sqrt(2) w_t in L2 and 2 w_t in L1. Pairs of numbers also have means of
-products of scores. The scores are s_a(x) = v_a cos(a pi F(x)), where F is the middle rank of x by the released
-distribution. They are 0 for missing and special values. A number for which the look finds many of these has one more
-score, which is constant there and 0 elsewhere, and whose square is at most S (below). They are rounded to multiples of
-2^-15, so that sums over rows are integers. Let S be the largest sum_a s_a^2 at any position of any column. Then the
-products of the scores of m columns, for all pairs, move by at most S m / n in L2. Proof: let u_i, v_i be the score
-vectors of column i before and after, s_i and t_i their squared lengths, g_i = u_i . v_i and G = sum g_i. The squared
-distance is the sum over i < j of s_i s_j + t_i t_j - 2 g_i g_j, and 2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >=
--sum g_i^2 with g_i^2 <= S^2. So it is at most 2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. The bound also holds for some of
-the pairs, where m counts the columns that are in any of them. In L1 Cauchy and Schwarz give S m sqrt(entries) / n.
-Tables and products form one vector. Their largest moves add up in L1, and the squares of these add up in L2. The bounds
-hold for any function of a row with values in the cells, and for any scores. They use only that the released
-distributions are the same for both tables. If rows are few, directions of rows take the place of products: the normal
-scores of all columns as a vector of length 1. Where the look finds many special or missing values, the vector has a
-second score of the column, which tells them from numbers. The products for all pairs move by 1 / n in L2 together,
-whatever the number of scores (:class:`trigmech.queries.directions.Directions`).
+products of scores, and so have columns of two categories beside numbers. The scores are s_a(x) = v_a cos(a pi F(x)),
+where F is the middle rank of x by the released distribution. They are 0 for a number's missing and special values. A
+number for which the look finds many of these has one more score, which is constant there and 0 elsewhere, and whose
+square is at most S (below). They are rounded to multiples of 2^-15, so that sums over rows are integers. Let S be the
+largest sum_a s_a^2 at any position of any column. Then the products of the scores of m columns, for all pairs, move by
+at most S m / n in L2. Proof: let u_i, v_i be the score vectors of column i before and after, s_i and t_i their squared
+lengths, g_i = u_i . v_i and G = sum g_i. The squared distance is the sum over i < j of s_i s_j + t_i t_j - 2 g_i g_j,
+and 2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >= -sum g_i^2 with g_i^2 <= S^2. So it is at most
+2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. The bound also holds for some of the pairs, where m counts the columns in any of
+them. In L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products form one vector. Their largest
+moves add up in L1, and the squares of these add up in L2. The bounds hold for any function of a row with values in the
+cells, and for any scores. They use only that the released distributions are the same for both tables. If rows are few,
+directions of rows take the place of products: the normal scores of all columns as a vector of length 1. Where the look
+finds many special or missing values, the vector has a second score of the column, which tells them from numbers. The
+products for all pairs move by 1 / n in L2 together, whatever the number of scores
+(:class:`trigmech.queries.directions.Directions`).
 
 *Selected tables.* With Gaussian noise a fraction of the tables' budget is kept for a last round
 (:mod:`trigmech.planning.selection`). It measures again those tables that are stronger than their noise. It also
@@ -75,7 +76,7 @@ import numpy as np
 from trigmech._arrays import Array, Integers
 from trigmech._html import html_table
 from trigmech.domain import Domain
-from trigmech.functions.partition import Partition, columns_of, even_edges, with_ends
+from trigmech.functions.partition import Partition, columns_of, even_edges, scored_columns, with_ends
 from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import (
@@ -203,7 +204,7 @@ class TableDesign:
     def largest(self) -> Largest:
         """Upper bounds on the size of a release by this design."""
         d = len(self.partitions)
-        numbers = sum(partition.value is not None for partition in self.partitions)
+        scored = len(scored_columns(self.partitions, self.gaussian))
         positions = sum(partition.size for partition in self.partitions) + (MOST_FINER if self.closer else 0)
         released, scores, places = positions, 0, 0
         if self.dependence is not None and self.dependence.law == "linf":
@@ -214,7 +215,7 @@ class TableDesign:
             second = 0 if not self.gaussian else sum(partition.value is not None and len(partition.indicators) > 0
                                                      for partition in self.partitions)
             most = self.scores + (second > 0) if self.scores else 1
-            pairs = math.comb(numbers, 2) if self.scores else math.comb(d + second, 2) - second
+            pairs = math.comb(scored, 2) if self.scores else math.comb(d + second, 2) - second
             pairs *= self.products > 0.0
             # If all entries are too many, tables have two cells for each column.
             released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * most**2
@@ -264,17 +265,20 @@ class TableDesign:
             d = len(self.partitions)
             what = "products of contrasts" if self.dependence.law == "linf" else "tables"
             lines.append(f"then: {what} of {math.comb(d, 2)} pairs by cells of the released distributions"
-                         + self._products_beside(len(numbers)))
+                         + self._products_beside())
         if self.selected is not None:
             lines.append("last: those of the tables that show dependence once more, and tables of three columns")
         return "\n".join(lines)
 
-    def _products_beside(self, numbers: int) -> str:
+    def _products_beside(self) -> str:
         if not self.products or (self.dependence is not None and self.dependence.law == "linf"):
             return ""
         if not self.scores:
             return ", and the directions of rows"
-        return f", and products of ranks of {math.comb(numbers, 2)} pairs of numbers" if numbers > 1 else ""
+        scored = scored_columns(self.partitions, self.gaussian)
+        of_two = any(self.partitions[j].value is None for j in scored)
+        return f", and products of ranks of {math.comb(len(scored), 2)} pairs of numbers" + (
+            " or of two categories" * of_two) if len(scored) > 1 else ""
 
 
 def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = None,

@@ -164,8 +164,7 @@ def _ask_triples(objective: RowObjective, triples: Sequence[Measurement[Marginal
 def strengths_of(release: Release) -> tuple[Array, Array]:
     """Return the dependence in each released table (t,) after shrinkage: its total variation from independence.
 
-    Also return the number of occupied cells of each table, which is infinite for tables that are not sparse. Cells with
-    less than half the noise do not count: their rows may be anywhere.
+    Also return how many cells of each table are occupied, by more than half the noise; infinite if it is not sparse.
     """
     pairs = Targets(release).pairs
     return (np.array([0.5 * np.abs(pair.table - expected).sum()

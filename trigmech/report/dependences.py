@@ -75,7 +75,7 @@ def _within(column: ReleasedColumn, cells: Integers, features: Array) -> Array:
 
     The product's deviation, times 4, times both columns' integrals, is added to the frequencies of their cells.
     """
-    numbers = float(column.mass[len(column.partition.indicators) :].sum())
+    numbers = float(column.mass[column.special :].sum())
     return np.bincount(cells, column.mass * features[:, 0]) / max(numbers, np.finfo(float).tiny)
 
 
