@@ -112,12 +112,12 @@ def find_costs(tables: Tables, parts: MovedProducts, cell: NDArray[np.int32], hi
 
 
 @inner
-def find_slopes(parts: MovedProducts, factors: Floats, linear: Floats, curvature: Floats) -> None:
-    """Write how the products' sum of squares depends on each feature of the moved column."""
+def find_slopes(parts: MovedProducts, factors: Floats, n: int, linear: Floats, curvature: Floats) -> None:
+    """Write how the products' sum of squares depends on each feature of the moved column in row n of a block."""
     for a in range(len(linear)):
         slope = bend = 0.0
         for s in range(parts.start[a], parts.start[a + 1]):
-            others = factors[np.uint64(parts.groups[s])]
+            others = factors[np.uint64(parts.groups[s]), n]
             w = parts.weights[s] * others
             slope += w * parts.sums[s]
             bend += w * others
@@ -125,23 +125,26 @@ def find_slopes(parts: MovedProducts, factors: Floats, linear: Floats, curvature
 
 
 @inner
-def add_cells(tables: Tables, places: Integers, many: Integers, gain: Floats) -> None:
-    """Write what entering each cell (maps, cells) of the moved column's maps costs in all tables of a row."""
-    entering = tables.entering
+def add_cells(tables: Tables, places: Integers, n: int, many: Integers, gain: Floats) -> None:
+    """Write what entering each cell (maps, cells) of the moved column's maps costs in all tables of a block's row n.
+
+    No part of an array has a name here: its references would be counted, which takes longer than a few additions.
+    """
+    entering, owns = tables.entering, tables.own
     for k in range(len(many)):
         for b in range(many[k]):
             gain[k, b] = 0.0
-    for s in range(len(tables.own)):
-        own, at = gain[tables.own[s]], np.uint64(places[s])
-        for b in range(np.uint64(many[tables.own[s]])):
-            own[b] += entering[at + b]
+    for s in range(len(owns)):
+        k, at = np.uint64(owns[s]), np.uint64(places[s, n])
+        for b in range(np.uint64(many[k])):
+            gain[k, b] += entering[at + b]
 
 
 @inner
-def add_gain(gain: Floats, cell: NDArray[np.int32], tried: Floats) -> None:
-    """Add to each position what its cell has."""
+def add_gain(gain: Floats, cell: NDArray[np.int32], k: int, tried: Floats) -> None:
+    """Add to each position what its cell in map k has."""
     for y in range(len(tried)):
-        tried[y] += gain[np.uint32(cell[y])]
+        tried[y] += gain[np.uint64(k), np.uint32(cell[np.uint64(k), y])]
 
 
 @inner

@@ -213,15 +213,16 @@ def _find_bases(objective: Objective, tables: Integers, moving: Moving, row: Row
 @inner
 def _find_cells(objective: Objective, moving: Moving, rows: NDArray[np.int32], base: Integers, cells: Integers) -> None:
     """Write the place of each row's cell in each table (rows, tables)."""
+    # Without views of parts of arrays: each would count its references, which takes longer than an addition.
+    cell, columns, maps, strides = objective.cell, moving.columns, moving.maps, moving.strides
     for s in range(len(base)):
         for i in range(len(rows)):
             cells[i, s] = base[s]
-        for c in range(moving.columns.shape[1]):
-            h = moving.columns[s, c]
+        for c in range(columns.shape[1]):
+            h, k, stride = columns[s, c], maps[s, c], strides[s, c]
             if h >= 0:
-                stride, own = moving.strides[s, c], objective.cell[moving.maps[s, c]]
                 for i in range(len(rows)):
-                    cells[i, s] += stride * own[rows[i, h]]
+                    cells[i, s] += stride * cell[np.uint64(k), np.uint32(rows[i, h])]
 
 
 @inner
