@@ -167,11 +167,12 @@ def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
     start, own = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     columns, maps = np.full((count, widest), -1), np.zeros((count, widest), dtype=np.int64)
     strides, total = np.zeros((count, widest), dtype=np.int64), 0
+    table_weights, residual = objective.table_weights, residuals.tables
     for s in range(count):
         t = of.of[of.start[j] + s]
         total += tables.offset[t + 1] - tables.offset[t]
-    cells = np.zeros(total, dtype=np.int64)
-    total = 0
+    cells, weights, held = np.empty(total, dtype=np.int64), np.empty(total), np.empty(total)
+    entering, staying, total = np.empty(total), np.empty(total), 0
     for s in range(count):
         t = of.of[of.start[j] + s]
         size, stride, side = tables.offset[t + 1] - tables.offset[t], 1, 1
@@ -192,11 +193,13 @@ def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
             for low in range(stride):
                 place, old = total + (high * stride + low) * side, tables.offset[t] + high * stride * side + low
                 for b in range(side):
-                    cells[place + b] = old + b * stride
+                    # In one pass: a sweep of few moves would take longer to copy tables than to look for moves.
+                    i, at = np.uint64(place + b), np.uint64(old + b * stride)
+                    w, missed = table_weights[at], residual[at]
+                    cells[i], weights[i], held[i], entering[i] = at, w, missed, w * (1.0 + 2.0 * missed)
+                    staying[i] = 2.0 * w - entering[i]
         total += size
-    weights, held = objective.table_weights[cells], residuals.tables[cells]
-    entering = weights * (1.0 + 2.0 * held)
-    return Tables(start, own, columns, maps, strides, cells, weights, held, entering, 2.0 * weights - entering)
+    return Tables(start, own, columns, maps, strides, cells, weights, held, entering, staying)
 
 
 @kernel
