@@ -34,7 +34,7 @@ class Distribution:
         if self.points.ndim != 2 or self.weights.shape != (len(self.points),):
             raise InputError(f"points and weights must have shapes (m, d) and (m,); given {self.points.shape} and "
                              f"{self.weights.shape}")
-        # Without an array of the points' size; a number that is none fails both comparisons.
+        # Without an array of the points' size; NaN fails both comparisons.
         if not (self.points.min(initial=0.0) >= -1.0 and self.points.max(initial=0.0) <= 1.0):
             raise InputError("points must lie in the cube [-1, 1]^d")
         if not ((self.weights >= 0).all() and abs(float(self.weights.sum()) - 1.0) < 1e-9):

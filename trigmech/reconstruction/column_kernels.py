@@ -135,9 +135,9 @@ def add_cells(tables: Tables, places: Integers, n: int, many: Integers, gain: Fl
         for b in range(many[k]):
             gain[k, b] = 0.0
     for s in range(len(owns)):
-        k, at = np.uint64(owns[s]), np.uint64(places[s, n])
-        for b in range(np.uint64(many[k])):
-            gain[k, b] += entering[at + b]
+        own, at = np.uint64(owns[s]), np.uint64(places[s, n])
+        for b in range(np.uint64(many[own])):
+            gain[own, b] += entering[at + b]
 
 
 @inner
