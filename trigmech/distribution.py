@@ -34,7 +34,8 @@ class Distribution:
         if self.points.ndim != 2 or self.weights.shape != (len(self.points),):
             raise InputError(f"points and weights must have shapes (m, d) and (m,); given {self.points.shape} and "
                              f"{self.weights.shape}")
-        if not (np.abs(self.points) <= 1.0).all():
+        # Without an array of the points' size; NaN fails both comparisons.
+        if not (self.points.min(initial=0.0) >= -1.0 and self.points.max(initial=0.0) <= 1.0):
             raise InputError("points must lie in the cube [-1, 1]^d")
         if not ((self.weights >= 0).all() and abs(float(self.weights.sum()) - 1.0) < 1e-9):
             raise InputError("weights must be at least 0 and sum to 1")

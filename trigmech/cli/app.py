@@ -1,5 +1,6 @@
 """The command line: its arguments and outputs; the work is done elsewhere."""
 
+import gc
 import json
 import os
 import signal
@@ -44,6 +45,8 @@ from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
 from trigmech.errors import InputError
 
+# So many objects more than before start a search for cycles; and how many searches start one among older objects.
+COLLECTED = 100_000, 20, 50
 # Signals that end a program: a closed terminal, and a request to stop.
 ENDING = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
 
@@ -389,4 +392,6 @@ def report(
 
 def main() -> None:
     """Run the command line."""
+    # What a command makes holds few cycles, and the usual searches for them take a twentieth of a large release.
+    gc.set_threshold(*COLLECTED)
     end(lambda: _command()(prog_name="trigmech", standalone_mode=False))

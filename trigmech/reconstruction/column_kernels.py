@@ -112,12 +112,12 @@ def find_costs(tables: Tables, parts: MovedProducts, cell: NDArray[np.int32], hi
 
 
 @inner
-def find_slopes(parts: MovedProducts, factors: Floats, linear: Floats, curvature: Floats) -> None:
-    """Write how the products' sum of squares depends on each feature of the moved column."""
+def find_slopes(parts: MovedProducts, factors: Floats, n: int, linear: Floats, curvature: Floats) -> None:
+    """Write how the products' sum of squares depends on each feature of the moved column in row n of a block."""
     for a in range(len(linear)):
         slope = bend = 0.0
         for s in range(parts.start[a], parts.start[a + 1]):
-            others = factors[np.uint64(parts.groups[s])]
+            others = factors[np.uint64(parts.groups[s]), n]
             w = parts.weights[s] * others
             slope += w * parts.sums[s]
             bend += w * others
@@ -125,23 +125,26 @@ def find_slopes(parts: MovedProducts, factors: Floats, linear: Floats, curvature
 
 
 @inner
-def add_cells(tables: Tables, places: Integers, many: Integers, gain: Floats) -> None:
-    """Write what entering each cell (maps, cells) of the moved column's maps costs in all tables of a row."""
-    entering = tables.entering
+def add_cells(tables: Tables, places: Integers, n: int, many: Integers, gain: Floats) -> None:
+    """Write what entering each cell (maps, cells) of the moved column's maps costs in all tables of a block's row n.
+
+    No part of an array has a name here: its references would be counted, which takes longer than a few additions.
+    """
+    entering, owns = tables.entering, tables.own
     for k in range(len(many)):
         for b in range(many[k]):
             gain[k, b] = 0.0
-    for s in range(len(tables.own)):
-        own, at = gain[tables.own[s]], np.uint64(places[s])
-        for b in range(np.uint64(many[tables.own[s]])):
-            own[b] += entering[at + b]
+    for s in range(len(owns)):
+        own, at = np.uint64(owns[s]), np.uint64(places[s, n])
+        for b in range(np.uint64(many[own])):
+            gain[own, b] += entering[at + b]
 
 
 @inner
-def add_gain(gain: Floats, cell: NDArray[np.int32], tried: Floats) -> None:
-    """Add to each position what its cell has."""
+def add_gain(gain: Floats, cell: NDArray[np.int32], k: int, tried: Floats) -> None:
+    """Add to each position what its cell in map k has."""
     for y in range(len(tried)):
-        tried[y] += gain[np.uint32(cell[y])]
+        tried[y] += gain[np.uint64(k), np.uint32(cell[np.uint64(k), y])]
 
 
 @inner
@@ -164,11 +167,12 @@ def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
     start, own = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     columns, maps = np.full((count, widest), -1), np.zeros((count, widest), dtype=np.int64)
     strides, total = np.zeros((count, widest), dtype=np.int64), 0
+    table_weights, residual = objective.table_weights, residuals.tables
     for s in range(count):
         t = of.of[of.start[j] + s]
         total += tables.offset[t + 1] - tables.offset[t]
-    cells = np.zeros(total, dtype=np.int64)
-    total = 0
+    cells, weights, held = np.empty(total, dtype=np.int64), np.empty(total), np.empty(total)
+    entering, staying, total = np.empty(total), np.empty(total), 0
     for s in range(count):
         t = of.of[of.start[j] + s]
         size, stride, side = tables.offset[t + 1] - tables.offset[t], 1, 1
@@ -189,11 +193,13 @@ def tables_of(objective: Objective, residuals: Residuals, j: int) -> Tables:
             for low in range(stride):
                 place, old = total + (high * stride + low) * side, tables.offset[t] + high * stride * side + low
                 for b in range(side):
-                    cells[place + b] = old + b * stride
+                    # In one pass: a sweep of few moves would take longer to copy tables than to look for moves.
+                    i, at = np.uint64(place + b), np.uint64(old + b * stride)
+                    w, missed = table_weights[at], residual[at]
+                    cells[i], weights[i], held[i], entering[i] = at, w, missed, w * (1.0 + 2.0 * missed)
+                    staying[i] = 2.0 * w - entering[i]
         total += size
-    weights, held = objective.table_weights[cells], residuals.tables[cells]
-    entering = weights * (1.0 + 2.0 * held)
-    return Tables(start, own, columns, maps, strides, cells, weights, held, entering, 2.0 * weights - entering)
+    return Tables(start, own, columns, maps, strides, cells, weights, held, entering, staying)
 
 
 @kernel

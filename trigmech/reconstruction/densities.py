@@ -136,7 +136,7 @@ def _best(library: "_Library", values: Array, noise: float, most: int, rival: fl
         # A base spreads noise in the lumps' masses over the whole range, so the rest is shrunk (James and Stein).
         kept = rest * max(0.0, 1.0 - found.variance_of_total / rest**2)
         found = _explained(library, values, noise, found.chosen, found.masses * ((1.0 - kept) / (1.0 - rest)),
-                           found.price)
+                           found.price, seen=found.seen)
     return found
 
 
@@ -205,6 +205,7 @@ class _Library:
 class _Explained:
     """The posterior of all models with some lumps.
 
+    ``seen`` (c,) are the measured values times the transposed factor, a product that takes long and stays the same.
     For each kind of base, ``projected`` holds the products of the measured residuals with the rotated cosines
     (b, r, K), ``weights`` the models' probabilities (b, r, v), and ``best`` the most probable model. ``surprise`` is
     -2 log of the marginal likelihood; the lumps add their ``price`` to it.
@@ -212,6 +213,7 @@ class _Explained:
 
     library: _Library
     values: Array
+    seen: Array
     noise: float
     chosen: NDArray[np.int64]
     masses: Array
@@ -243,11 +245,12 @@ def _library(count: int, measured: bool | int, parts: int = 1) -> _Library:
 
 
 def _explained(library: _Library, values: Array, noise: float, chosen: NDArray[np.int64],
-               masses: Array | None = None, price: float = 0.0, variance_of_total: float = 0.0) -> _Explained:
+               masses: Array | None = None, price: float = 0.0, variance_of_total: float = 0.0,
+               seen: Array | None = None) -> _Explained:
     masses = np.zeros(0) if masses is None else masses
     rest, precision = 1.0 - float(masses.sum()), noise**-2
     point = masses @ library.lumps.shapes[chosen]
-    seen = library.factor.T @ values
+    seen = library.factor.T @ values if seen is None else seen
     alone = float(values @ values - 2.0 * point @ seen + point @ library.gram @ point)
     projected, surprises = list[Array](), list[Array]()
     for models in library.kinds:
@@ -263,7 +266,8 @@ def _explained(library: _Library, values: Array, noise: float, chosen: NDArray[n
     weights = [np.exp(-0.5 * (each - least)) for each in surprises]
     total = sum(float(each.sum()) for each in weights)
     best = (tuple(map(int, np.unravel_index(int(each.argmin()), each.shape))) for each in surprises)
-    return _Explained(library, values, noise, chosen, masses, tuple(projected), tuple(each / total for each in weights),
+    return _Explained(library, values, seen, noise, chosen, masses, tuple(projected),
+                      tuple(each / total for each in weights),
                       tuple(best), least - 2.0 * float(np.log(total)) + price, price, variance_of_total)
 
 
@@ -310,10 +314,10 @@ class _Beside:
         effects = (lumps.shapes @ models.effects(b) - of_base @ cosines) @ loadings.T
         variance = (1.0 - float(found.masses.sum())) ** 2 * models.variances[v]
         taken = variance / (found.noise**2 + variance * models.gains[b, r])
-        seen = found.library.factor.T @ found.values
-        coarse = models.spread.T @ seen
+        coarse = models.spread.T @ found.seen
         own = loadings @ (cosines.T @ (coarse - of_base))
-        scores = (lumps.shapes @ seen - base @ coarse - (moved - between) - effects @ (taken * own)) / found.noise**2
+        scores = lumps.shapes @ found.seen - base @ coarse - (moved - between) - effects @ (taken * own)
+        scores /= found.noise**2
         return cls(lumps, found.library.gram, effects, taken, moved, between, found.noise, scores)
 
     def precisions(self, chosen: NDArray[np.int64]) -> Array:
@@ -361,7 +365,8 @@ def _with_the_best_lump(found: _Explained, kind: int) -> _Explained | None:
     masses = np.maximum(masses, 0.0)
     masses *= min(1.0, 1.0 / max(float(masses.sum()), np.finfo(float).tiny))
     cost = len(chosen) * price + float(np.linalg.slogdet(inner / prior)[1]) + prior * float(masses @ masses)
-    return _explained(found.library, found.values, found.noise, chosen, masses, cost, float(of_total.sum()))
+    return _explained(found.library, found.values, found.noise, chosen, masses, cost, float(of_total.sum()),
+                      found.seen)
 
 
 def _posterior_mean(found: _Explained) -> Array:

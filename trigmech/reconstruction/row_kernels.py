@@ -114,7 +114,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
                 if others != 0.0 and part_own[s] - q == x:
                     r = product_of[s]
                     constant += product_weights[r] * others * (others - 2.0 * product[r])
-        find_slopes(parts, factors[:, n], linear, curvature)
+        find_slopes(parts, factors, n, linear, curvature)
         for a in range(q):
             # u (linear + bend u) with u = feature - here.
             here = feature[a, start + x]
@@ -122,7 +122,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
             constant -= here * (linear[a] + curvature[a] * here)
         if -constant < least_cost:
             continue
-        add_cells(tables, places[:, n], many, gain)
+        add_cells(tables, places, n, many, gain)
         for k in range(maps):
             # This is exact, so that a move without a change never looks like a gain.
             gain[k, own_cell[k, x]] = -left[k]
@@ -134,7 +134,7 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
         for y in range(size):
             tried[y] = firm * histogram[y]
         for k in range(maps):
-            add_gain(gain[k], own_cell[k], tried)
+            add_gain(gain, own_cell, k, tried)
         for g in range(group_first, group_last if indicators else group_first):
             others = factors[g - group_first, n]
             for s in range(part_start[g], part_start[g + 1]):
@@ -143,9 +143,9 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
                     tried[own_feature - q] += product_weights[r] * others * (others + 2.0 * product[r])
         for a in range(q):
             slope, bend = linear[a], curvature[a]
-            there = feature[a, start : start + size]
             for y in range(size):
-                tried[y] += there[y] * (slope + there[y] * bend)
+                there = feature[np.uint64(a), np.uint64(start + y)]
+                tried[y] += there * (slope + there * bend)
         tried[x] = np.inf
         best = least(tried)
         if tries < sampled and best < np.inf:

@@ -25,13 +25,13 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
     """
     first, histogram, table, product = objective.first, residuals.frequencies, residuals.tables, residuals.products
     candidates, weights = others.shape[1], objective.table_weights
-    moving, factors = _moving_of(objective, tables, members), _factors_of(objective, products)
+    moving, factors = _moving_of(objective, tables, members), _factors_of(objective, products, members)
     offered, kept = np.empty((candidates, rows.shape[1]), dtype=np.int32), np.empty(candidates, dtype=np.bool_)
     # The row's cells without the columns that move, and with them; its factors and products. The same of candidates.
     base, held = np.empty_like(tables), np.empty((1, len(tables)), dtype=np.int64)
-    there, value = np.empty((candidates, len(tables)), dtype=np.int64), np.empty((1, len(products)))
-    multiplied, change = np.empty((candidates, len(products))), np.empty(candidates)
-    factor, terms = np.empty(len(factors.columns) + 1), np.empty((candidates, len(products)))
+    there, change = np.empty((candidates, len(tables)), dtype=np.int64), np.empty(candidates)
+    factor, theirs = np.ones(len(factors.columns) + 1), np.ones(len(factors.columns) + 1)
+    slopes, bends = np.empty(len(factors.start) - 1), np.empty(len(factors.start) - 1)
     product_weights, sums = objective.products.weights[products], product[products]
     moves = 0
     for place in range(len(order)):
@@ -44,9 +44,7 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
             continue
         _find_bases(objective, tables, moving, row, base)
         _find_cells(objective, moving, row.reshape(1, -1), base, held)
-        _multiply(objective, factors, row.reshape(1, -1), factor, value)
         _find_cells(objective, moving, offered, base, there)
-        _multiply(objective, factors, offered, factor, multiplied)
         for j in members:
             for c in range(candidates):
                 if offered[c, j] != row[j]:
@@ -59,8 +57,14 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
                 b = there[c, s]
                 if a != b:
                     change[c] += weights[b] * (1.0 + 2.0 * table[b]) + left
-        _find_terms(product_weights, sums, value[0], multiplied, terms)
-        _add(terms, change)
+        if len(products):
+            _find_factors(objective, factors, 0, row, factor)
+            _find_slopes(factors, product_weights, sums, factor, slopes, bends)
+            theirs[:] = factor
+            for c in range(candidates):
+                if kept[c]:
+                    _find_factors(objective, factors, factors.moved, offered[c], theirs)
+                    change[c] += _of_products(factors, product_weights, sums, factor, theirs, slopes, bends)
         best, chosen = -1e-9, -1
         for c in range(candidates):
             if kept[c] and change[c] < best:
@@ -74,8 +78,10 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
         for s in range(len(tables)):
             table[held[0, s]] -= 1.0
             table[there[chosen, s]] += 1.0
-        for s in range(len(products)):
-            sums[s] += multiplied[chosen, s] - value[0, s]
+        if len(products):
+            _find_factors(objective, factors, factors.moved, offered[chosen], theirs)
+            for s in range(len(products)):
+                sums[s] += _product(factors.of, s, theirs) - _product(factors.of, s, factor)
         row[:] = offered[chosen]
     for s in range(len(products)):
         product[products[s]] = sums[s]
@@ -124,14 +130,21 @@ class Moving(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """The different factors of some products: feature ``features`` of ``columns``.
+    """The different factors of some products: feature ``features`` of ``columns``. From ``moved`` on they may move.
 
-    Product s has the factors of[:, s]. A number one beyond the last factor stands for 1.
+    Product s has the factors of[:, s]. A number one beyond the last factor stands for 1. The products in which factor
+    moved + f alone moves are alone[i], with the other factors others[:, i], for start[f] <= i < start[f + 1]. In the
+    products ``several`` more factors move.
     """
 
     columns: Integers
     features: Integers
+    moved: int
     of: Integers
+    start: Integers
+    alone: Integers
+    others: Integers
+    several: Integers
 
 
 @inner
@@ -146,23 +159,42 @@ def _moving_of(objective: Objective, tables: Integers, members: Integers) -> Mov
 
 
 @inner
-def _factors_of(objective: Objective, products: Integers) -> Factors:
-    held, widest, total = objective.products, 0, 0
+def _factors_of(objective: Objective, products: Integers, members: Integers) -> Factors:
+    held, widest, total = objective.products, 1, 0
     for r in products:
         widest = max(widest, held.start[r + 1] - held.start[r])
         total += held.start[r + 1] - held.start[r]
     known = np.full((len(objective.features), held.factors.max() + 1 if total else 1), -1)
     columns, features = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
-    of, count = np.full((widest, len(products)), -1), 0
+    of, count, moved = np.full((widest, len(products)), -1), 0, 0
+    for moves in (False, True):
+        moved = count
+        for s in range(len(products)):
+            r = products[s]
+            for o in range(held.start[r], held.start[r + 1]):
+                j, a = held.columns[o], held.factors[o]
+                if (members == j).any() != moves:
+                    continue
+                if known[j, a] < 0:
+                    known[j, a], columns[count], features[count] = count, j, a
+                    count += 1
+                of[o - held.start[r], s] = known[j, a]
+    of = np.where(of < 0, count, of)
+    many, start = np.zeros(len(products), dtype=np.int64), np.zeros(count - moved + 1, dtype=np.int64)
     for s in range(len(products)):
-        r = products[s]
-        for o in range(held.start[r], held.start[r + 1]):
-            j, a = held.columns[o], held.factors[o]
-            if known[j, a] < 0:
-                known[j, a], columns[count], features[count] = count, j, a
-                count += 1
-            of[o - held.start[r], s] = known[j, a]
-    return Factors(columns[:count].copy(), features[:count].copy(), np.where(of < 0, count, of))
+        for o in range(widest):
+            many[s] += moved <= of[o, s] < count
+    alone, others, i = np.empty((many == 1).sum(), dtype=np.int64), np.full((widest, (many == 1).sum()), count), 0
+    for f in range(moved, count):
+        for s in range(len(products)):
+            if many[s] == 1 and (of[:, s] == f).any():
+                alone[i] = s
+                for o in range(widest):
+                    others[o, i] = of[o, s] if of[o, s] != f else count
+                i += 1
+        start[f - moved + 1] = i
+    return Factors(columns[:count].copy(), features[:count].copy(), moved, of, start, alone, others,
+                   np.flatnonzero(many > 1))
 
 
 @inner
@@ -181,59 +213,61 @@ def _find_bases(objective: Objective, tables: Integers, moving: Moving, row: Row
 @inner
 def _find_cells(objective: Objective, moving: Moving, rows: NDArray[np.int32], base: Integers, cells: Integers) -> None:
     """Write the place of each row's cell in each table (rows, tables)."""
+    # Without views of parts of arrays: each would count its references, which takes longer than an addition.
+    cell, columns, maps, strides = objective.cell, moving.columns, moving.maps, moving.strides
     for s in range(len(base)):
         for i in range(len(rows)):
             cells[i, s] = base[s]
-        for c in range(moving.columns.shape[1]):
-            h = moving.columns[s, c]
+        for c in range(columns.shape[1]):
+            h, k, stride = columns[s, c], maps[s, c], strides[s, c]
             if h >= 0:
-                stride, own = moving.strides[s, c], objective.cell[moving.maps[s, c]]
                 for i in range(len(rows)):
-                    cells[i, s] += stride * own[rows[i, h]]
+                    cells[i, s] += stride * cell[np.uint64(k), np.uint32(rows[i, h])]
 
 
 @inner
-def _multiply(objective: Objective, factors: Factors, rows: NDArray[np.int32], factor: Floats,
-              products: Floats) -> None:
-    """Write each row's products (rows, products); ``factor`` has room for a row's factors and for 1."""
-    factor[len(factor) - 1] = 1.0
-    for i in range(len(rows)):
-        own = products[i]
-        for f in range(len(factors.columns)):
-            j, a = factors.columns[f], factors.features[f]
-            if a < objective.features[j]:
-                factor[f] = objective.feature[a, objective.first[j] + rows[i, j]]
-            else:
-                factor[f] = 1.0 if a - objective.features[j] == rows[i, j] else 0.0
-        own[:] = 1.0
-        for o in range(len(factors.of)):
-            of = factors.of[o]
-            for s in range(len(own)):
-                own[s] *= factor[np.uint64(of[s])]
+def _find_factors(objective: Objective, factors: Factors, first: int, row: Row, factor: Floats) -> None:
+    """Write the values of a row's factors from the ``first`` on."""
+    for f in range(first, len(factors.columns)):
+        j, a = factors.columns[f], factors.features[f]
+        if a < objective.features[j]:
+            factor[f] = objective.feature[a, objective.first[j] + row[j]]
+        else:
+            factor[f] = 1.0 if a - objective.features[j] == row[j] else 0.0
 
 
 @inner
-def _find_terms(weights: Floats, sums: Floats, before: Floats, after: Floats, terms: Floats) -> None:
-    """Write by how much each product's part of the objective grows (candidates, products)."""
-    for c in range(len(terms)):
-        own, new = terms[c], after[c]
-        for s in range(len(own)):
-            u = new[s] - before[s]
-            own[s] = weights[s] * u * (2.0 * sums[s] + u)
+def _product(of: Integers, s: int, factor: Floats) -> float:
+    value = 1.0
+    for o in range(len(of)):
+        value *= factor[np.uint64(of[o, s])]
+    return value
 
 
 @inner
-def _add(terms: Floats, sums: Floats) -> None:
-    """Add each row of terms, from the first to the last; four sums do not wait for each other."""
-    whole = len(sums) // 4 * 4
-    for c in range(0, whole, 4):
-        one, two, three, four = terms[c], terms[c + 1], terms[c + 2], terms[c + 3]
-        a, b, d, e = sums[c], sums[c + 1], sums[c + 2], sums[c + 3]
-        for s in range(terms.shape[1]):
-            a, b, d, e = a + one[s], b + two[s], d + three[s], e + four[s]
-        sums[c], sums[c + 1], sums[c + 2], sums[c + 3] = a, b, d, e
-    for c in range(whole, len(sums)):
-        total = sums[c]
-        for s in range(terms.shape[1]):
-            total += terms[c, s]
-        sums[c] = total
+def _find_slopes(factors: Factors, weights: Floats, sums: Floats, factor: Floats, slopes: Floats,
+                 bends: Floats) -> None:
+    """Write how the objective depends on each factor that may move, by the products in which no other one moves."""
+    start, alone, others = factors.start, factors.alone, factors.others
+    for f in range(len(slopes)):
+        slope = bend = 0.0
+        for i in range(np.uint64(start[f]), np.uint64(start[f + 1])):
+            s, value = np.uint64(alone[i]), _product(others, i, factor)
+            weighted = weights[s] * value
+            slope += weighted * sums[s]
+            bend += weighted * value
+        slopes[f], bends[f] = 2.0 * slope, bend
+
+
+@inner
+def _of_products(factors: Factors, weights: Floats, sums: Floats, before: Floats, after: Floats, slopes: Floats,
+                 bends: Floats) -> float:
+    """Return by how much the products' part of the objective grows if factors move from ``before`` to ``after``."""
+    change = 0.0
+    for f in range(len(slopes)):
+        u = after[factors.moved + f] - before[factors.moved + f]
+        change += u * (slopes[f] + bends[f] * u)
+    for s in factors.several:
+        u = _product(factors.of, s, after) - _product(factors.of, s, before)
+        change += weights[s] * u * (2.0 * sums[s] + u)
+    return change
