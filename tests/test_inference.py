@@ -158,7 +158,8 @@ def test_a_population_varies_by_a_sample_of_n_rows_more(small):
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_sums_have_independent_noise_of_the_stated_deviation(delta):
-    made = release(delta).release
+    # Without delta, little of it leaves so much noise that contrasts are measured in place of tables.
+    made = release(delta, epsilon=2.0 if delta else 0.5).release
     kinds = set()
     for each, measured in zip(projections(made), made.known, strict=True):
         if each.sums is None:

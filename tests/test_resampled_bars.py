@@ -26,7 +26,7 @@ from trigmech.queries.base import Measurement, moved
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram, PrefixSums
-from trigmech.reconstruction.tables import independent
+from trigmech.reconstruction.tables import Targets, independent
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, SecondMoments
 
 # Fewer would tell little: the ratio of bounds and errors would differ by a sixth from run to run.
@@ -620,3 +620,38 @@ def test_constants_are_not_correlated_and_categories_in_an_order_have_places():
         statistics.frequencies(schema, "grades")
     with pytest.raises(InputError, match="without an order"):
         statistics.ranges(SCHEMA, "region", [0.0])
+
+
+def test_plausible_tables_of_few_contrasts_differ_in_finer_cells_and_keep_what_contrasts_tell():
+    _, made = released(0, delta=0.0, epsilon=1.0)
+    release = made.release
+    assert release.products.query.contrasted
+    drawn = [plausible.in_finer_cells(release, np.random.default_rng(seed)) for seed in range(40)]
+    assert all(each.products is None for each in drawn)
+    for t, pair in enumerate(Targets(release, shrunk=False).pairs):
+        queries = [each.tables[t].query for each in drawn]
+        assert queries[0].columns == pair.columns
+        assert min(queries[0].shape) > min(pair.table.shape)
+        tables = np.array([each.tables[t].means for each in drawn])
+        fine = [np.bincount(own, release.columns[j].mass) for j, own in zip(pair.columns, queries[0].maps, strict=True)]
+        # All tables have the columns' frequencies, as far as no cell is below 0.
+        for table in tables:
+            assert [np.abs(table.sum(axis=1 - axis) - each).max() for axis, each in enumerate(fine)] == pytest.approx(
+                [0.0, 0.0], abs=0.06)
+        wide = np.zeros((len(tables), *pair.table.shape))
+        within = []
+        for own, broad in zip(queries[0].maps, pair.maps, strict=True):
+            at = np.zeros(own.max() + 1, dtype=int)
+            at[own] = broad
+            assert np.array_equal(at[own], broad)
+            within.append(at)
+        for i, j in np.ndindex(tables.shape[1:]):
+            wide[:, within[0][i], within[1][j]] += tables[:, i, j]
+        assert wide.mean(axis=0) == pytest.approx(np.maximum(pair.table, 0.0), abs=0.06)
+        alone = np.outer(*fine)
+        broad = [np.bincount(at, each) for each, at in zip(fine, within, strict=True)]
+        told = ((pair.table - np.outer(*broad)) ** 2 / np.outer(*broad)).sum()
+        # What the sums of rows and columns take away leaves one dimension less on each side.
+        hidden = plausible.UNSEEN**2 * (1.0 - 1.0 / len(fine[0])) * (1.0 - 1.0 / len(fine[1]))
+        contingency = ((tables - alone) ** 2 / alone).sum(axis=(1, 2)).mean()
+        assert contingency == pytest.approx(told + hidden, rel=0.35)

@@ -3,9 +3,11 @@
 Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
 and products are the fitted targets and a normal deviation of what shrinkage leaves open: by Tweedie's formula the
 posterior variance is that of the noise times the derivative of the shrunken value. Nothing was measured within
-cells, so dependence there continues the dependence between them.
+cells, so dependence there continues the dependence between them. Products of contrasts tell few cells, so finer cells
+depend on each other by chance, too.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,7 +21,9 @@ from trigmech.functions.partition import Partition, all_codes
 from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.measurement.released import Release
+from trigmech.planning.dependence import cells_of
 from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import distribution_of_signs, priors_of
 from trigmech.reconstruction.constrained import kept
@@ -34,6 +38,8 @@ DIRECTIONS, STEP = 4, 0.05
 HIDDEN = 0.5
 # Where in an interval the rows are is not known: at u^g of it for even u, the logarithm of g of this deviation.
 UNEVEN = 0.7
+# Cells of a column beside contrasts, and the dependence that contrasts do not show: the root of its mean square.
+FINE_CELLS, UNSEEN = 6, 0.7
 # Larger than any frequency, but small enough that its square does not overflow.
 LARGEST = 1e60
 # A regression of scores on one another adds this to each mean square.
@@ -82,6 +88,8 @@ class PlausibleTables:
                           values=(each.means + rng.normal(0.0, each.deviation, each.means.shape)).ravel())
                   for each in release.triples)]
         release = replace(release, measurements=(*release.looks, *release.closer, *made))
+        if release.products is not None and release.products.query.tells_tables:
+            release = in_finer_cells(release, rng)
         points = reconstruct_table(release, count, rng, shrunk=False).points
         codes = all_codes([column.partition for column in columns], points)
         for column, own in zip(columns, codes.T, strict=True):
@@ -89,6 +97,35 @@ class PlausibleTables:
             column.partition.place(own, rng.random(count) ** bend[own], points)
         _go_on_within_cells(points, codes, release, rng)
         return points if release.schema is None else kept(release.schema, points, rng)
+
+
+def in_finer_cells(release: Release, rng: np.random.Generator) -> Release:
+    """Return a release with tables in finer cells in place of products of contrasts, which tell few cells.
+
+    Each table continues the dependence between the contrasts' cells, and it has a random one that these do not show: in
+    each cell a normal deviation, such that the mean-square contingency is UNSEEN^2 on average.
+    """
+    cells = [cells_of(column, FINE_CELLS, 0.5 / FINE_CELLS, FINE_CELLS) for column in release.columns]
+    found = []
+    for pair in Targets(release, shrunk=False).pairs:
+        columns, maps, within = [release.columns[j] for j in pair.columns], [], []
+        for wide, own in zip(pair.maps, (cells[j] for j in pair.columns), strict=True):
+            # Each finer cell lies in one of the contrasts'.
+            fine = np.unique(wide * (own.max() + 1) + own, return_inverse=True)[1].ravel().astype(np.int64)
+            maps.append(fine)
+            within.append(np.zeros(fine.max() + 1, dtype=np.int64))
+            within[-1][fine] = wide
+        (p, q), broad = ([np.bincount(each, column.mass) for each, column in zip(own, columns, strict=True)]
+                        for own in (maps, pair.maps))
+        alone, even = np.outer(p, q), np.maximum(np.outer(*broad), np.finfo(float).tiny)
+        hidden = rng.normal(0.0, UNSEEN, alone.shape) * np.sqrt(alone / alone.size)
+        hidden -= np.outer(hidden.sum(axis=1), q) + np.outer(p, hidden.sum(axis=0)) - hidden.sum() * alone
+        query = Marginal(pair.columns, (columns[0].partition, columns[1].partition), (maps[0], maps[1]))
+        # In each finer cell there is a part of the noise in a cell of the contrasts.
+        noise = float(np.mean(pair.deviation)) * math.sqrt(even.size / alone.size)
+        table = np.clip(alone * (pair.table / even)[np.ix_(*within)] + hidden, 0.0, 1.0)
+        found.append(Measurement(query, values=table.ravel(), noise=noise))
+    return replace(release, measurements=(*release.looks, *release.closer, *found, *release.triples))
 
 
 def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float, project: Callable[[Array], Array],
