@@ -27,6 +27,8 @@ BINARY_LOOK, FULL_SIZE = 0.42, 6
 # Under Gaussian noise, the fraction of the tables' budget that is kept for tables that deserve more precision.
 SELECTED = 0.6
 ENOUGH_FOR_PRODUCTS = 0.006
+# The least fraction for products, where numbers have some, and where only columns of two categories have.
+OF_PRODUCTS, LEAST_OF_PRODUCTS = 0.15, 0.02
 # If tables of all pairs would have at least the first noise in each cell, the look gets its largest fraction, and
 # directions of rows get almost all the rest. Below the second noise directions get nothing. In between, the fractions
 # change gradually. The values gave the least errors of pairs in a grid of plans for public sets of 300 to 16,000 rows.
@@ -103,10 +105,13 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     if m < 2:
         return Shares(look, CLOSER, 0.0)
     # Products get only as much as makes their noise small relative to .5, the size of a strong dependence. They get at
-    # most their fraction of the pairs. With less noise, more degrees are useful.
-    most = max(0.15, 0.9 * math.comb(m, 2) / math.comb(d, 2))
+    # most the fraction of the pairs that have some; columns of two categories count half, because small tables tell
+    # more. With less noise, more degrees are useful.
+    numbers = sum(column.value is not None for column in columns)
+    half = 0.5 * (numbers + m)
+    least, most = OF_PRODUCTS if numbers > 1 else LEAST_OF_PRODUCTS, 0.45 * half * (half - 1.0) / math.comb(d, 2)
     noise = m / (n * strength * math.sqrt(1.0 - look))
-    products = min(max((noise / ENOUGH_FOR_PRODUCTS) ** 2, 0.15), most)
+    products = min(max((noise / ENOUGH_FOR_PRODUCTS) ** 2, least), max(most, OF_PRODUCTS))
     noise /= math.sqrt(products)
     return Shares(look, CLOSER, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
                   else 1)

@@ -36,9 +36,9 @@ LEAST_CELLS = 64
 ENOUGH = 2.0
 # A cell that counts as empty is more certain than the noise, but its deviation is at least this fraction of the noise.
 FIRMEST = 0.03
-# A level seems to be empty if its cells have less than the part LOST of its rows. A cell of it with a chance
-# below FAINT to have some counts as empty.
-LOST, FAINT = 0.5, 0.01
+# A level has known rows if its column has at least KNOWN of the noise in a cell. It seems to be empty if its cells have
+# less than the part LOST of them. A cell with less than the part FAINT counts as empty.
+KNOWN, LOST, FAINT = 2.0, 0.5, 0.01
 # In units of the noise: squares of larger values would overflow; lower values are raised to the second number.
 LARGEST, LOWEST = 1e60, -30.0
 
@@ -109,7 +109,7 @@ def with_known_levels(found: Array, deviation: Array, table: Array, expected: Ar
     for axis, own in enumerate(counted or ()):
         held, spread, noisy, alone = (each if axis == 0 else each.T for each in (found, deviation, table, expected))
         sums = alone.sum(axis=1)
-        for i in np.flatnonzero(own & (held.sum(axis=1) < LOST * sums) & (sums > noise)).tolist():
+        for i in np.flatnonzero(own & (held.sum(axis=1) < LOST * sums) & (sums > KNOWN * noise)).tolist():
             mean, uncertain = level_posterior(noisy[i] / noise, np.maximum(alone[i], 0.0) / noise)
             held[i], spread[i] = noise * mean, noise * np.clip(uncertain, FIRMEST, 1.0)
 
@@ -123,22 +123,23 @@ def level_posterior(y: Array, expected: Array) -> tuple[Array, Array]:
     rows = float(expected.sum())
     prior = np.log(np.maximum(expected / rows, np.finfo(float).tiny))
     one, two = prior + rows * y - 0.5 * rows**2, prior + 0.5 * rows * y - 0.125 * rows**2
-    first, second = (np.exp(each - logsumexp(each)) for each in (one, two))
+    first, second = _proportional(one), _proportional(two)
     pairs, together = (own * _others(own) for own in (expected / rows, second))
     likely = float(together.sum() / pairs.sum()) if pairs.any() else 0.0
     logs = np.array([logsumexp(one), 2.0 * logsumexp(two) + math.log(likely) if likely else -np.inf,
                      float(y @ expected - 0.5 * expected @ expected)])
-    weights = _likely(np.exp(logs - logsumexp(logs)))
-    parts = np.array([_likely(first), _likely(together), expected / rows])
+    weights = _proportional(logs)
+    parts = np.array([first, together / max(together.sum(), np.finfo(float).tiny), expected / rows])
     mean = weights @ parts * rows
     square = weights @ (parts * [[rows**2], [0.5 * rows**2], [0.0]]) + weights[2] * expected**2
-    return np.asarray(mean), np.sqrt(np.maximum(square - mean**2, 0.0))
+    # Unlikely cells would be open to many rows.
+    return np.where(mean < FAINT * rows, 0.0, mean), np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
-def _likely(chances: Array) -> Array:
-    """Return chances (N,) without those that are below `FAINT` of all: these would open many cells to rows."""
-    held = np.where(chances < FAINT * chances.sum(), 0.0, chances)
-    return held / held.sum() if held.any() else held
+def _proportional(logs: Array) -> Array:
+    """Return probabilities with these logarithms up to a constant. They add up to 1 however large the logarithms are."""
+    made = np.exp(logs - logs.max())
+    return np.asarray(made / made.sum())
 
 
 def _others(values: Array) -> Array:
