@@ -137,7 +137,7 @@ def level_posterior(y: Array, expected: Array) -> tuple[Array, Array]:
 
 
 def _proportional(logs: Array) -> Array:
-    """Return probabilities with these logarithms up to a constant. They add up to 1 however large the logarithms are."""
+    """Return probabilities with these logarithms, up to a constant. They add up to 1 however large these are."""
     made = np.exp(logs - logs.max())
     return np.asarray(made / made.sum())
 
