@@ -8,7 +8,7 @@ file has the charges, to the bit; the released numbers, the points and the sampl
 clear; error bars and answers; and which calls are refused by which exception. A folder of arrays, which is not part of
 the repository, has all of these numbers, so that a comparison says how far apart two versions are at most. The exit
 status of a comparison is 1 if anything differs. On another machine, or with another numpy, the last bits of sums and of
-noise can differ: the file says where it was made, and charges and released numbers are then compared to 1e-12, and fits
+noise can differ: the file says where it was made, and charges and released numbers are then compared to 1e-8, and fits
 only by how near they are to their targets.
 """
 
@@ -51,8 +51,9 @@ from trigmech import workload
 RECORDED_BY = "0.1.0"
 FILE = Path(__file__).parent / "data" / "golden.json"
 SEED = 20
-# Relative, of released numbers on another platform; absolute, of statistics of rows whose bits differ.
-RELATIVE, NEAR = 1e-12, 1e-9
+# Relative, of released numbers on another platform, where weights of a last round follow other last bits of singular
+# values; absolute, of these numbers and of statistics of rows whose bits differ.
+RELATIVE, NEAR = 1e-8, 1e-9
 # So many numbers of each array stand in clear.
 IN_CLEAR = {"means": 4, "deviations": 1}
 # Letters of a hash.
@@ -493,7 +494,7 @@ def differences(recorded, found, same_platform=True, arrays=None, others=None):
         elif before != after:
             said.append((kind, f"{where}: {before!r} was recorded, and it is {after!r}"))
 
-    exact = 0.0 if same_platform else RELATIVE
+    exact, near = (0.0, 0.0) if same_platform else (RELATIVE, NEAR)
     for key in ("charges", "n", "schema", "names", "released", "saved"):
         kind = "charges" if key == "charges" else "files" if key == "saved" else "released values"
         before, after = recorded.get(key), found.get(key)
@@ -502,7 +503,7 @@ def differences(recorded, found, same_platform=True, arrays=None, others=None):
             continue
         if key == "charges" and not same_platform:
             before, after = _in_decimals(before), _in_decimals(after)
-        differ(kind, before, after, key, relative=exact)
+        differ(kind, before, after, key, relative=exact, absolute=near)
     if not same_platform:
         differ("rows", *(_nearness(each.get("rows")) for each in (recorded, found)), "rows", relative=0.2, absolute=0.1)
         return said
