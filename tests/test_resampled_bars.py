@@ -655,3 +655,18 @@ def test_plausible_tables_of_few_contrasts_differ_in_finer_cells_and_keep_what_c
         hidden = plausible.UNSEEN**2 * (1.0 - 1.0 / len(fine[0])) * (1.0 - 1.0 / len(fine[1]))
         contingency = ((tables - alone) ** 2 / alone).sum(axis=(1, 2)).mean()
         assert contingency == pytest.approx(told + hidden, rel=0.35)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e100])
+def test_plausible_tables_of_contrasts_are_finite_where_cells_are_empty_and_products_impossible(size):
+    _, made = released(0, delta=0.0, epsilon=1.0)
+    release = made.release
+    # All rows are at one position, so that a cell of the contrasts is empty.
+    columns = tuple(dataclasses.replace(column, mass=np.eye(len(column.mass))[-1]) for column in release.columns)
+    products = dataclasses.replace(release.products, values=np.full(release.products.query.size, size))
+    measured = tuple(products if each is release.products else each for each in release.measurements)
+    hostile = dataclasses.replace(release, columns=columns, measurements=measured)
+    for table in plausible.in_finer_cells(hostile, np.random.default_rng(0)).tables:
+        assert np.isfinite(table.means).all()
+        assert table.means.min() >= 0.0
+        assert table.means.max() <= 1.0

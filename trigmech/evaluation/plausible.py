@@ -123,7 +123,8 @@ def in_finer_cells(release: Release, rng: np.random.Generator) -> Release:
         query = Marginal(pair.columns, (columns[0].partition, columns[1].partition), (maps[0], maps[1]))
         # In each finer cell there is a part of the noise in a cell of the contrasts.
         noise = float(np.mean(pair.deviation)) * math.sqrt(even.size / alone.size)
-        table = np.clip(alone * (pair.table / even)[np.ix_(*within)] + hidden, 0.0, 1.0)
+        # Large noise must not make an empty cell's ratio infinite.
+        table = np.clip(alone * (np.clip(pair.table, 0.0, 1.0) / even)[np.ix_(*within)] + hidden, 0.0, 1.0)
         found.append(Measurement(query, values=table.ravel(), noise=noise))
     return replace(release, measurements=(*release.looks, *release.closer, *found, *release.triples))
 
