@@ -1,5 +1,6 @@
 """Laws that hold of every kind of query: encoding, noise, diameters, exact sums, names, files, finer positions."""
 
+import itertools
 import math
 from dataclasses import replace
 from functools import cache
@@ -9,7 +10,7 @@ import pytest
 
 import trigmech as tm
 from trigmech.functions.contrasts import contrasts
-from trigmech.functions.partition import all_codes, columns_of, even_edges
+from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.exact import QueryStatistic, exact_sums
 from trigmech.measurement.released import Release
@@ -185,6 +186,32 @@ def test_no_replaced_row_moves_a_vector_further_than_its_diameter(query, norm):
     near = 0.2 if isinstance(query, Products | Functions) else (
             0.6 if query.presence else 0.69) if isinstance(query, Directions) else 1.0 - 1e-6
     assert largest >= query.diameter(norm) * near
+
+
+def products_of_signs(sizes):
+    """Products of all pairs of columns with two positions, whose one score is plus or minus a size."""
+    parts = tuple(Partition((2 * j, 2 * j + 1), None, np.empty(0)) for j in range(len(sizes)))
+    pairs = np.array(list(itertools.combinations(range(len(sizes)), 2)), dtype=np.int64)
+    return Products(parts, tuple(np.array([[size], [-size]]) for size in sizes), pairs)
+
+
+@pytest.mark.parametrize(("sizes", "reached"), [
+    ((200, 200), 1.0), ((300, 400, 500), 1.0), ((100, 100, 300, 300, 400, 400), 1.0), ((400, 100, 100, 100), 0.5),
+    ((32768, 16384, 8192, 4096, 2048), 0.8), ((7, 32768, 32768), 1.0)])
+def test_products_of_columns_with_unlike_scores_move_as_far_as_said_and_no_further(sizes, reached):
+    """All pairs of rows. The bound is reached if some columns have the same sum of squares as all others."""
+    query = products_of_signs(sizes)
+    rows = np.zeros((2 ** len(sizes), 2 * len(sizes)))
+    for row, codes in zip(rows, itertools.product((0, 1), repeat=len(sizes)), strict=True):
+        row[2 * np.arange(len(sizes)) + codes] = 1.0
+    vectors = query.evaluate(rows)
+    apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=2).max()
+    said = query.diameter("L2")
+    assert said == pytest.approx(sum(size**2 for size in sizes) / 4.0**SCORE_BITS, rel=1e-12)
+    assert reached * said * (1.0 - 1e-6) <= apart <= said * (1.0 + 1e-12)
+    # Columns in no pair do not count.
+    alone = replace(query, pairs=query.pairs[:1])
+    assert alone.diameter("L2") == pytest.approx((sizes[0] ** 2 + sizes[1] ** 2) / 4.0**SCORE_BITS, rel=1e-12)
 
 
 def test_moves_add_up_as_norms_do_and_disjoint_looks_count_once():

@@ -15,7 +15,7 @@ from trigmech.planning.tables import MOST_ENTRIES, TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.directions import SCORE_BITS as DIRECTION_BITS
 from trigmech.queries.directions import Directions
-from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_square
+from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_squares
 
 Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 
@@ -75,10 +75,10 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     if design.gaussian and len(pairs):
         scores = _with_absence(columns, scores)
     # If each number has a single position, all scores are 0, and products need no measurement.
-    if len(pairs) and largest_square(scores):
-        length = largest_square(scores) * len(scored) * (1.0 if design.gaussian else
-                                                         math.sqrt(len(pairs)) * design.scores)
-        asked.append(Measurement(Products(partitions, scores, pairs), of_products ** (1.0 / power) / length))
+    if len(pairs) and largest_squares(scores).any():
+        products = Products(partitions, scores, pairs)
+        length = products.diameter("L2" if design.gaussian else "L1")
+        asked.append(Measurement(products, of_products ** (1.0 / power) / length))
     return tuple(asked)
 
 
@@ -204,11 +204,10 @@ def _with_absence(columns: Sequence[ReleasedColumn], scores: Sequence[Integers])
 
     The other scores are 0 there, so that the largest sum of squares, and with it all noise, stays as it is.
     """
-    largest = math.isqrt(max(int((own**2).sum(axis=1).max(initial=0)) for own in scores))
-    size = min(largest, 2**SCORE_BITS)
     told = [column.presence_scores for column in columns]
+    sizes = [min(math.isqrt(int((own**2).sum(axis=1).max(initial=0))), 2**SCORE_BITS) for own in scores]
     return tuple(own if scored is None else np.column_stack([own, size * (scored < 0.0)])
-                 for scored, own in zip(told, scores, strict=True))
+                 for scored, own, size in zip(told, scores, sizes, strict=True))
 
 
 def _scores(column: ReleasedColumn, q: int) -> Integers:

@@ -26,13 +26,12 @@ replaced row moves two entries of a table by 1/n: sqrt(2) w_t in L2 and 2 w_t in
 products of scores, and so have columns of two categories beside numbers. The scores are s_a(x) = v_a cos(a pi F(x)),
 where F is the middle rank of x by the released distribution. They are 0 for a number's missing and special values. A
 number for which the look finds many of these has one more score, which is constant there and 0 elsewhere, and whose
-square is at most S (below). They are rounded to multiples of 2^-15, so that sums over rows are integers. Let S be the
-largest sum_a s_a^2 at any position of any column. Then the products of the scores of m columns, for all pairs, move by
-at most S m / n in L2. Proof: let u_i, v_i be the score vectors of column i before and after, s_i and t_i their squared
-lengths, g_i = u_i . v_i and G = sum g_i. The squared distance is the sum over i < j of s_i s_j + t_i t_j - 2 g_i g_j,
-and 2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >= -sum g_i^2 with g_i^2 <= S^2. So it is at most
-2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. The bound also holds for some of the pairs, where m counts the columns in any of
-them. In L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products form one vector. Their largest
+square is at most that column's S (below). They are rounded to multiples of 2^-15, so that sums over rows are integers.
+Let S_i be the largest sum_a s_a^2 at any position of column i, and L the sum of the S_i of all columns that are in any
+of the pairs. Then the products of the scores for these pairs move by at most L / n in L2. Proof: let u and v hold the
+scores of these columns before and after. The products are different entries of u u^T above its diagonal. So their
+squared distance is at most half of |u u^T - v v^T|^2 = |u|^4 + |v|^4 - 2 (u . v)^2, and |u|^2 and |v|^2 are at most L.
+In L1 Cauchy and Schwarz give L sqrt(entries) / n. Tables and products form one vector. Their largest
 moves add up in L1, and the squares of these add up in L2. The bounds hold for any function of a row with values in the
 cells, and for any scores. They use only that the released distributions are the same for both tables. If rows are few,
 directions of rows take the place of products: the normal scores of all columns as a vector of length 1. Where the look

@@ -231,8 +231,14 @@ class Products(Query):
         return values[:, first] * values[:, second]
 
     def diameter(self, norm: str) -> float:
-        """With m columns and S the largest sum of squares of a position's scores: S m in L2."""
-        length = largest_square(self.scores) * len(np.unique(self.pairs))
+        """With S_j the largest sum of squares of a position's scores of column j: the sum of all S_j in L2.
+
+        Let u(x) be the vector of the scores, at a row x, of all columns that have a pair. The products are different
+        entries of u u^T above its diagonal. So the squared distance of the products of two rows x and y, with v = u(y),
+        is at most half of |u u^T - v v^T|^2 = |u|^4 + |v|^4 - 2 (u . v)^2. This is at most the square of the larger of
+        |u|^2 and |v|^2, which are at most the sum of all S_j.
+        """
+        length = float(largest_squares(self.scores)[np.unique(self.pairs)].sum())
         if norm == "L2":
             return length
         if norm == "L1":
@@ -295,7 +301,6 @@ class Products(Query):
                        maps=tuple(cells[parent] for cells, parent in zip(self.maps, own, strict=False)))
 
 
-def largest_square(scores: Sequence[Integers]) -> float:
-    """Return the largest sum of squares of a position's scores."""
-    squares = max((int((score**2).sum(axis=1).max(initial=0)) for score in scores), default=0)
-    return squares / 4.0**SCORE_BITS
+def largest_squares(scores: Sequence[Integers]) -> Array:
+    """Return the largest sum of squares (columns,) of a position's scores."""
+    return np.array([int((score**2).sum(axis=1).max(initial=0)) for score in scores]) / 4.0**SCORE_BITS
