@@ -98,18 +98,18 @@ def _raked_weights(weights: Array, matched: Sequence[NDArray[np.bool_]], parts: 
 
 def _points_given(schema: Schema, release: Release, fitted: Distribution, size: int,
                   rng: np.random.Generator, given: Given) -> Array:
-    weights = fitted.weights * _matched(schema, given, fitted.points)
+    weights, wanted = fitted.weights * _matched(schema, given, fitted.points), _with(schema, given)
     total = float(weights.sum())
     effective = total**2 / float(weights @ weights) if total else 0.0
     if effective < min(size, ENOUGH) and release.columns:
         made = _rows_given(schema, release, max(size, ENOUGH), rng, given)
         if made is not None:
-            return made[rng.permutation(len(made))[:size]]
+            alone = Distribution(made, np.full(len(made), 1.0 / len(made)))
+            return FurtherRows(wanted, release, alone).sample(size, rng)
     if not total:
         raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, and cannot make "
                          "such a row")
-    return FurtherRows(_with(schema, given), release, Distribution(fitted.points, weights / total), total).sample(
-        size, rng)
+    return FurtherRows(wanted, release, Distribution(fitted.points, weights / total), total).sample(size, rng)
 
 
 def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Generator,

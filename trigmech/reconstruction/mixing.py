@@ -26,11 +26,13 @@ from scipy.special import rel_entr
 from trigmech._arrays import Array, Codes, Integers
 from trigmech._parallel import in_order
 from trigmech.distribution import Distribution
+from trigmech.functions.released_column import SLACK
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.mixing_kernels import Offered, mix, state_of
 from trigmech.reconstruction.rows import CompiledObjective, RowObjective
 from trigmech.reconstruction.tables import LEAST, copula_of, ridges_of
+from trigmech.reconstruction.thinning import MOST, Thinning
 from trigmech.schema.schema import Schema
 
 T = TypeVar("T")
@@ -64,7 +66,9 @@ class FurtherRows:
         held = fitted.weights > 0.0
         self._fitted = fitted if held.all() else Distribution(fitted.points[held], fitted.weights[held])
         self._schema, self._release, self._part = schema, release, part
+        self._even = bool(release.columns) and bool(np.ptp(self._fitted.weights) <= SLACK * self._fitted.weights[0])
         self._mixer: _Mixer | None = None
+        self._thinning: Thinning | None = None
 
     def blocks(self, size: int, rng: np.random.Generator) -> Iterator[Array]:
         """Yield ``size`` rows as points (any, D) of the cube, in blocks; the fitted rows themselves if they are enough.
@@ -74,6 +78,9 @@ class FurtherRows:
     def made(self, what: Callable[[Array], T], size: int, rng: np.random.Generator) -> Iterator[T]:
         """Yield something that is made of each block of points, by several threads; the same for any number of them."""
         count = len(self._fitted.points)
+        if 1 < size < count <= MOST and self._even:
+            yield what(self._fitted.points[self._fewer(size, rng)])
+            return
         whole = max(BLOCK // count, 1) * count
         ends = [*range(0, max(size, 1), whole), size]
         if size <= count or not self._release.columns:
@@ -92,6 +99,12 @@ class FurtherRows:
 
         for first in range(0, len(ends) - 1, CHAINS):
             yield from in_order(partial(block, first), min(CHAINS, len(ends) - 1 - first), 1)
+
+    def _fewer(self, size: int, rng: np.random.Generator) -> Integers:
+        """Return which fitted rows (size,) are most like all of them together."""
+        if self._thinning is None:
+            self._thinning = Thinning(self._schema.domain, self._fitted.points)
+        return self._thinning.nearer(self._fitted.drawn(size, rng))
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
         """Return ``size`` rows as points (size, D)."""
