@@ -1,5 +1,6 @@
 """What is counted of columns, and what a noisy histogram or table is taken to be."""
 
+import itertools
 import math
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from releases import joint_counts
 from scipy import integrate, interpolate, stats
 
+import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions import prefix_sums
@@ -29,11 +31,10 @@ from trigmech.reconstruction.columns import (
     TAIL,
     ReleasedColumn,
     distribution_of,
-    nearest_probabilities,
-    shrunk_frequencies,
 )
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.details import looked_closer
+from trigmech.reconstruction.frequencies import nearest_probabilities, share_of_one, shrunk_frequencies
 
 # Counts
 
@@ -273,7 +274,7 @@ def test_a_heavy_interval_is_even_because_its_place_within_is_unknown():
     assert density.min() > 0.8 * density.max()
 
 
-@pytest.mark.parametrize("k", [2, 5, 30])
+@pytest.mark.parametrize("k", [3, 5, 30])
 def test_much_noise_moves_categories_towards_even_ones_and_little_noise_does_not(k):
     truth = np.arange(1.0, k + 1.0) / (k * (k + 1) / 2)
     rng = np.random.default_rng(k)
@@ -294,6 +295,70 @@ def test_much_noise_moves_categories_towards_even_ones_and_little_noise_does_not
     heavy = np.full(k, 0.1 / max(k - 1, 1))
     heavy[0] = 0.9
     assert shrunk_frequencies(heavy, 0.02)[0] > 0.89
+
+
+TWO = columns_of(tm.Schema([tm.Column("x", 0, 1, "integer")]).domain)[0]
+TWO = TWO.cut(even_edges(TWO.levels, 2))
+KIND = columns_of(tm.Schema([tm.Column("g", kind="categorical", categories=("a", "b"))]).domain)[0]
+
+
+def posterior_share(measured, noise):
+    """By adaptive integration over the angle, where the likelihood is not negligible."""
+    best = min(max(measured, 0.0), 1.0)
+    wide = 12.0 * noise if measured >= 0.0 else min(60.0 * noise**2 / -measured, 12.0 * noise)
+    angles = 2.0 * np.arcsin(np.sqrt([max(best - 12.0 * noise, 0.0), min(best + wide, 1.0)]))
+
+    def density(angle):
+        share = np.sin(angle / 2.0) ** 2
+        return np.exp(-0.5 * ((measured - share) / noise) ** 2 + 0.5 * ((measured - best) / noise) ** 2)
+
+    whole = integrate.quad(density, *angles, limit=400)[0]
+    return integrate.quad(lambda angle: density(angle) * np.sin(angle / 2.0) ** 2, *angles, limit=400)[0] / whole
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.03, 0.5, 3.0])
+def test_the_share_of_one_of_two_values_is_its_posterior_mean(noise):
+    for measured in (-5.0, -0.3, -0.01, 0.0, 0.003, 0.1, 0.4, 0.5):
+        share = share_of_one(measured, noise)
+        assert share == pytest.approx(posterior_share(measured, noise), rel=1e-6)
+        assert share_of_one(1.0 - measured, noise) == pytest.approx(1.0 - share, abs=1e-12)
+
+
+def test_the_share_of_one_of_two_values_is_a_share_for_any_noise():
+    for measured, noise in itertools.product([-1e100, -1e6, -1e-6, 0.0, 0.3, 1.0, 7.0, 1e100],
+                                             [0.0, 1e-300, 1e-9, 1e-6, 1.0, 1e6, 1e100]):
+        assert 0.0 <= share_of_one(measured, noise) <= 1.0
+    assert share_of_one(0.3, 1e-6) == pytest.approx(0.3, abs=1e-9)
+    assert share_of_one(0.3, 1e100) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("truth", "noise"), [(0.01, 0.01), (0.03, 0.01), (0.02, 0.03), (0.3, 0.03)])
+@pytest.mark.parametrize("partition", [TWO, KIND], ids=["number", "categories"])
+def test_a_rare_value_of_two_is_not_lost(partition, truth, noise):
+    rng, exact = np.random.default_rng(0), np.array([1.0 - truth, truth])
+    number = partition.value is not None
+    factor = prefix_sums.factor(2) if number else np.eye(2)
+    shares = np.array([distribution_of(partition, factor @ exact + rng.normal(0.0, noise, 2), noise, number).mass[1]
+                       for _ in range(300)])
+    assert shares.min() > 0.0
+    # Not further off than the nearest share; nearer if the value is rare.
+    own = noise / np.linalg.norm(factor @ [-1.0, 1.0])
+    nearest = np.clip(truth + rng.normal(0.0, own, 3_000), 0.0, 1.0)
+    assert np.abs(shares - truth).mean() < 1.1 * np.abs(nearest - truth).mean()
+
+
+def test_the_noise_of_a_share_is_that_of_the_measured_sums():
+    """The share follows the best estimate from both sums and the known whole, with this estimate's own noise."""
+    factor, exact = prefix_sums.factor(2), np.array([0.9, 0.1])
+    inverse = np.linalg.inv(factor)
+    # Frequencies with the sum 1: one number is free, so its variance by least squares is a quotient.
+    free = factor @ np.array([-1.0, 1.0])
+    for noise, seed in ((0.01, 0), (0.1, 1), (0.4, 2)):
+        values = factor @ exact + np.random.default_rng(seed).normal(0.0, noise, 2)
+        measured = float(free @ (values - factor @ np.array([1.0, 0.0])) / (free @ free))
+        np.testing.assert_allclose(inverse @ factor, np.eye(2), atol=1e-12)
+        share = share_of_one(measured, noise / np.linalg.norm(free))
+        assert distribution_of(TWO, values, noise, True).mass[1] == pytest.approx(share, rel=1e-9)
 
 
 def truth_of(kind, k, c):

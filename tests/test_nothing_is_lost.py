@@ -3,6 +3,7 @@
 import json
 import sys
 import zipfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from trigmech.planning.tables import closer_looks
 from trigmech.queries.base import moved
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Contrasts
+from trigmech.report.figures import number, percent
+from trigmech.report.tables import TableAccount
 from trigmech.schema import toml as schema_file
 from trigmech.storage import archive, measurements_file, rounds_file
 
@@ -61,17 +64,47 @@ def test_many_random_runs_are_refused_before_their_charge_or_end_in_a_table(bloc
             steps(run, made, tmp_path, heavy=seed % 4 == 0)
 
 
-# Rows in the last level alone: all else is released as nothing, and each column has one cell.
+# A column of one cell has no contrasts, so pairs with it have no products.
+ONE = tm.Column("b", 0, 0.5, "integer")
+ONE_CELL = {"integers": ([SHORT, ONE], [1] * 10), "one level each": ([replace(ONE, name="short"), ONE], [0] * 10),
+            "categories": ([tm.Column("short", kind="categorical", categories=("u", "v", "w")), ONE], ["w"] * 10)}
+
+
+@pytest.mark.parametrize("name", ONE_CELL)
+def test_a_release_without_products_is_saved(name, tmp_path):
+    columns, values = ONE_CELL[name]
+    made = driven({"short": values, "b": [0] * 10}, columns, tm.Budget(1.0), tmp_path, noise="lowest",
+                  heavy=name == "integers")
+    assert len(made.release.products.query.pairs) == 1
+    assert made.release.products.means.size == 0
+
+
+# Rows in the last level alone: all else is released as next to nothing.
 LAST = {"integers": [SHORT, tm.Column("b", 0, 1, "integer")],
         "an ordinal column": [SHORT, tm.Column("b", kind="ordinal", categories=("low", "high"))]}
 
 
 @pytest.mark.parametrize("name", LAST)
-def test_a_release_of_one_cell_for_each_column_is_saved(name, tmp_path):
+def test_a_release_of_rows_in_the_last_level_alone_is_saved(name, tmp_path):
     table = {"short": [1] * 10, "b": [1 if name == "integers" else "high"] * 10}
-    made = driven(table, LAST[name], tm.Budget(1.0), tmp_path, noise="lowest", heavy=name == "integers")
-    assert len(made.release.products.query.pairs) == 1
-    assert made.release.products.means.size == 0
+    driven(table, LAST[name], tm.Budget(1.0), tmp_path, noise="lowest")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_columns_of_one_level_have_pages(delta, tmp_path):
+    """What is known without noise must not be divided by it."""
+    columns = [SHORT, ONE, tm.Column("c", 0, 0.5, "integer", special=(7,)), tm.Column("x", 0, 1, missing="keep"),
+               tm.Column("g", kind="categorical", categories=("u", "v", "w"))]
+    table = {"short": [1] * 30, "b": [0] * 30, "c": [7] * 30, "x": [None] * 30, "g": ["w"] * 30}
+    driven(table, columns, tm.Budget(1.0, delta), tmp_path, noise="lowest", heavy=True)
+
+
+def test_what_is_known_without_noise_is_no_multiple_of_it(tmp_path):
+    """Few positions at delta = 0 are measured by contrasts, of which a column of one level has none."""
+    made = driven({"short": [1] * 30, "b": [0] * 30}, [SHORT, ONE], tm.Budget(1.0), tmp_path)
+    rows = {name: told for name, _, *told in TableAccount(made, made.release).errors().rows}
+    assert rows["b"] == [percent(0.0), percent(0.0), number(0.0, 2)]
+    assert float(rows["short"][2]) > 0.0
 
 
 def test_a_column_of_one_level_is_saved(tmp_path):

@@ -18,7 +18,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
 from trigmech.reconstruction.ends import atom_probabilities, beside, put_back
-from trigmech.reconstruction.frequencies import LARGEST, nearest_probabilities, shrunk_frequencies
+from trigmech.reconstruction.frequencies import LARGEST, nearest_probabilities, share_of_one, shrunk_frequencies
 from trigmech.reconstruction.shared_prior import shared_priors
 from trigmech.reconstruction.tails import with_tails
 
@@ -84,8 +84,10 @@ def _opened(look: Measurement[Look]) -> Opened:
     if not query.tells_frequencies:
         return _opened_signs(query, look.known, look.deviation)
     if query.encoding == "map":
-        made = nearest_probabilities(look.means) if query.partition.value is not None else shrunk_frequencies(
-            np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST))
+        means, noise = np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST)
+        # The noise of two shares is that of one contrast: together they tell no more than each of them.
+        made = (shrunk_frequencies(means, noise * (math.sqrt(2.0) if len(means) == 2 else 1.0))
+                if query.partition.value is None or len(means) == 2 else nearest_probabilities(means))
         return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
     opened = _opened_ends if query.ends else _opened_histogram
     return opened(query.partition, look.known, look.deviation, query.encoding == "sums")
@@ -134,6 +136,12 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
     rest = 1.0 - held.sum()
     if rest <= 0.0:
         held, rest = held / held.sum(), 0.0
+    if c == 2:
+        # After the sum's excess is distributed, the noise has the variances of its part that does not move the sum.
+        own = deviation * math.sqrt(max(float((inverse[-1] ** 2).sum()) - share[-1] ** 2 / share.sum(), 0.0))
+        second = share_of_one(float(frequencies[-1]) / rest, own / rest) if rest > LEAST_REST else 0.5
+        column = ReleasedColumn(partition, np.concatenate([held, [rest * (1.0 - second), rest * second]]), deviation)
+        return Opened(None, lambda _: column)
     ends, each = _joined(frequencies[k:], inverse, rest, deviation, cumulative)
     factor, fine = prefix_sums.factor(c) if cumulative else np.eye(c), divided(partition)
     seen, parts, smooth = deviation >= LEAST_DEVIATION * rest, fine.intervals // c, None

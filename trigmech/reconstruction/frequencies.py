@@ -1,5 +1,7 @@
 """From noisy frequencies of categories to probabilities."""
 
+import math
+
 import numpy as np
 
 from trigmech._arrays import Array
@@ -8,6 +10,9 @@ from trigmech.planning.few_rows import OF_CATEGORIES
 # The power of the noise's part in the shrinking of categories, by the errors of columns of fourteen public tables.
 # Below the second number the shrinking is left out.
 POWER, LEAST_SHRUNK = 1.5, 1e-3
+# The share of one of two values is integrated over these parts of the range in which the likelihood is at least
+# exp(-NEGLIGIBLE) of its maximum. With less noise than EXACT the share is as measured.
+MIDDLES, NEGLIGIBLE, EXACT = (np.arange(512.0) + 0.5) / 512.0, 40.0, 1e-9
 # Values beyond this limit are only noise, and their squares would overflow.
 LARGEST = 1e100
 
@@ -30,9 +35,39 @@ def shrunk_frequencies(values: Array, noise: float) -> Array:
     that hold all rows. Let x be the variance of the noise over that of the frequencies about even ones. The latter is
     what the measured frequencies show, and at least the one that plans assume. The distance from even probabilities is
     divided by 1 + x^POWER. On public tables posterior means of Dirichlet priors were about as good for at most five
-    categories, and worse for more with little noise.
+    categories, and worse for more with little noise. Two categories have their posterior mean (`share_of_one`).
     """
-    made, k = nearest_probabilities(values), len(values)
+    k = len(values)
+    if k == 2:
+        second = share_of_one(0.5 + 0.5 * float(values[1] - values[0]), noise / math.sqrt(2.0))
+        return np.array([1.0 - second, second])
+    made = nearest_probabilities(values)
     shown = float(np.square(values - values.mean()).sum()) / max(k - 1, 1) - noise**2
     x = min(noise**2 / max(shown, min(OF_CATEGORIES / (k + 2), 1.0) / k), LARGEST)
     return made if x**POWER < LEAST_SHRUNK else 1.0 / k + (made - 1.0 / k) / (1.0 + x**POWER)
+
+
+def share_of_one(measured: float, noise: float) -> float:
+    """Return the share of one of two values: its posterior mean, for normal noise and the prior of Jeffreys.
+
+    The nearest share would be 0 for a rare value about as often as not, and then no row would have it.
+
+    measured, noise: Not larger than `LARGEST` in size.
+    """
+    if measured > 0.5:
+        return 1.0 - share_of_one(1.0 - measured, noise)
+    if noise < EXACT:
+        return max(measured, 0.0)
+    apart = noise * math.sqrt(2.0 * NEGLIGIBLE)
+    if measured < 0.0:
+        # The most probable share is 0. Written so that large numbers do not cancel.
+        low, high = 0.0, apart * (apart / (math.hypot(measured, apart) - measured))
+    else:
+        low, high = max(measured - apart, 0.0), measured + apart
+    # For the prior of Jeffreys, Beta(1/2, 1/2), angles are evenly distributed.
+    first, last = np.arcsin(np.sqrt([low, min(high, 1.0)]))
+    shares = np.sin(first + (last - first) * MIDDLES) ** 2
+    # Without the square of what was measured, which does not depend on the share.
+    logarithms = shares / noise * ((measured - 0.5 * shares) / noise)
+    weights = np.exp(logarithms - logarithms.max())
+    return float(weights @ shares / weights.sum())

@@ -16,7 +16,6 @@ for the task.
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from trigmech._arrays import Array, Codes, Integers
 from trigmech.domain import Domain
@@ -63,9 +62,11 @@ def _codes(domain: Domain, points: Array) -> tuple[Codes, NDArray[np.bool_]]:
         k = len(column.indicators)
         if column.value is not None:
             free = own >= k
-            ranks = (rankdata(points[free, column.value]) - 0.5) / max(int(free.sum()), 1)
+            _, place, count = np.unique(points[free, column.value], return_inverse=True, return_counts=True)
+            # The middle rank of equal numbers.
+            ranks = (np.cumsum(count) - 0.5 * count) / max(int(free.sum()), 1)
             own += STEPS
-            own[free] = np.minimum((STEPS * ranks).astype(np.int64), STEPS - 1)
+            own[free] = np.minimum((STEPS * ranks).astype(np.int64), STEPS - 1)[place]
     return codes, np.array([column.value is None for column in columns])
 
 

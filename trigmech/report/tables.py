@@ -82,9 +82,9 @@ class TableAccount:
             what = "shares below a value" if partition.intervals else "shares of categories"
             noise = look.deviation * look.query.greatest_noise
             rows.append((column.name, what, percent(noise), percent(float(apart.max())),
-                         number(float(apart.max()) / noise, 2)))
+                         number(float(_in_deviations(apart.max(), noise)), 2)))
         for each in self._others:
-            away = np.abs(each.query.means(points, weights) - each.means).ravel() / each.deviations
+            away = _in_deviations(np.abs(each.query.means(points, weights) - each.means).ravel(), each.deviations)
             k = int(away.argmax())
             noise = float(each.deviations[k])
             rows.append((", ".join(self.synthesis.schema.names[j] for j in each.query.columns), each.query.kind,
@@ -98,7 +98,8 @@ class TableAccount:
         held = self.synthesis.distribution
         apart = 0.5 * float(np.abs(look.query.means(held.points, held.weights) - look.means).max())
         noise = look.deviation * look.query.greatest_noise
-        return (name, "shares on one side of signs", percent(noise), percent(apart), number(apart / noise, 2))
+        return (name, "shares on one side of signs", percent(noise), percent(apart),
+                number(float(_in_deviations(apart, noise)), 2))
 
     def _rounds(self) -> list[tuple[str, Array]]:
         release = self.release
@@ -225,3 +226,9 @@ def _within(partition: Partition, thresholds: Array) -> Array:
         edges[-1] = len(levels)
     below = np.clip((thresholds[:, None] - edges[:-1]) / np.diff(edges), 0.0, 1.0)
     return np.diff(below, axis=0)
+
+
+def _in_deviations(apart: Any, noise: Any) -> Array:
+    """Return differences as multiples of the noise. What has no noise is known before, as that all rows have the only
+    level of a column, and is kept but for rounding: 0."""
+    return np.where(noise > 0.0, apart / np.maximum(noise, np.finfo(float).tiny), 0.0)
