@@ -19,7 +19,7 @@ from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.planning import selection
-from trigmech.planning.dependence import cells_of, design_dependence
+from trigmech.planning.dependence import FINENESS, cells_of, design_dependence
 from trigmech.planning.selection import MOST_CELLS, MOST_TRIPLES, select_tables
 from trigmech.planning.shares import Shares
 from trigmech.planning.tables import plan_tables
@@ -522,10 +522,13 @@ def first_tables(points, cells):
 def test_tails_are_measured_where_correlated_numbers_hide_them():
     rng = np.random.default_rng(0)
     # Large budgets make many cells, and two hundredths of the variance are then hidden: half of a correlation of tails.
-    for correlation, cells, wanted in ((0.9, 40, 1), (0.9, 200, 1), (0.9, 300, 0), (0.9, 12, 0), (0.0, 40, 0),
-                                       (0.15, 40, 0)):
+    for correlation, cells, wanted in ((0.9, 40, 1), (0.9, 200, 1), (0.9, 300, 0), (0.9, 12, 1), (0.9, 3, 0),
+                                       (0.0, 40, 0), (0.15, 40, 0)):
         columns, tables = first_tables(tailed(rng, correlation), cells)
         assert len(selection._tails(columns, tables, 1e9)) == wanted
+        # Few cells because of noise, and not because most rows are at few values.
+        noisier = [replace(tables[0], noise=1.1 * 0.5 * (FINENESS / selection.TAIL_CELLS) ** 2)]
+        assert len(selection._tails(columns, noisier, 1e9)) == (wanted if cells == 40 else 0)
     # Even numbers hide nothing, and with noise above the covariance nothing is known.
     close = rng.random((40_000, 1)) + rng.normal(0.0, 0.001, (40_000, 2))
     even, tables = first_tables(200.0 * close.clip(0.0, 1.0), 40)

@@ -30,7 +30,7 @@ import numpy as np
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.dependence import cells_of
+from trigmech.planning.dependence import FINENESS, cells_of
 from trigmech.planning.tables import (
     MOST_ENTRIES,
     MOST_FINE_ENTRIES,
@@ -49,10 +49,11 @@ OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
 # with at most MOST_FINE_ENTRIES entries together, are measured again at the resolution of positions. They get the
 # fraction FINER of the last round. Then an occupied cell holds at least CLEAR_OF_NOISE standard deviations of noise.
 NEARLY, MOST_FINER, FINER, CLEAR_OF_NOISE = 2.5, 8, 0.5, 4.0
-# At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for a number. The
-# first table has as many, so noise is small. Its cells hide at least HIDDEN of the variance of both numbers, whose
+# At most MOST_TAILS pairs are measured by cells of equal shares of the variance, TAIL_CELLS of them for a number. Noise
+# is small: the first table has as many cells, or it has no more noise than tables of so many cells, and at least
+# LEAST_CELLS because most rows are at few values. Its cells hide at least HIDDEN of the variance of both numbers, whose
 # correlation is at least CORRELATED and clear of its own noise.
-MOST_TAILS, TAIL_CELLS, HIDDEN, CORRELATED = 4, 24, 0.01, 0.3
+MOST_TAILS, TAIL_CELLS, LEAST_CELLS, HIDDEN, CORRELATED = 4, 24, 4, 0.01, 0.3
 # Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
 # A column of a table of three has COARSENESS s^(-1/3) cells for noise of deviation s, and at most MOST_CELLS.
@@ -158,7 +159,8 @@ def _tails(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
     found, noise = [], math.sqrt(MOST_TAILS / (FINER * budget))
     for each in tables:
         held = [columns[j] for j in each.query.columns]
-        if min(each.query.shape) < TAIL_CELLS or any(
+        quiet = each.deviation <= 0.5 * (FINENESS / TAIL_CELLS) ** 2
+        if min(each.query.shape) < (LEAST_CELLS if quiet else TAIL_CELLS) or any(
                 column.partition.value is None or len(column.partition.indicators) > TAIL_CELLS for column in held):
             continue
         (one, lost), (two, lost_too) = (_within(column, cells) for column, cells in zip(
