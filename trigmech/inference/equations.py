@@ -146,22 +146,21 @@ class Equations:
         yield np.ascontiguousarray(self._along)
 
     def _blocks_of_numbers(self) -> Iterator[Array]:
-        """Yield D' (k, ...) for some of the y measured numbers at a time."""
-        held, start, width = list[Array](), 0, 0
+        """Yield D' (k, ...) for some of the y measured numbers at a time, in an array that is used again."""
+        block, held, start = np.empty((self.k, min(WIDTH, self.y))), 0, 0
         for values, maps in self.parts:
-            for first in range(0, maps.shape[0], WIDTH):
-                held.append(np.asarray(values @ maps[first : first + WIDTH].T.toarray()))
-                width += held[-1].shape[1]
-                if width >= WIDTH:
-                    yield self._block(held, start)
-                    held, start, width = [], start + width, 0
-        if width:
-            yield self._block(held, start)
-
-    def _block(self, held: Sequence[Array], start: int) -> Array:
-        own = np.column_stack(held)
-        numbers = slice(start, start + own.shape[1])
-        return np.concatenate([self.unit * (own - self.centre[numbers]), self._along[numbers].T])
+            first = 0
+            while first < maps.shape[0]:
+                last = min(first + block.shape[1] - held, maps.shape[0])
+                block[: self.m, held : held + last - first] = values @ maps[first:last].T.toarray()
+                held, first = held + last - first, last
+                if held == block.shape[1] or start + held == self.y:
+                    numbers = slice(start, start + held)
+                    block[: self.m, :held] -= self.centre[numbers]
+                    block[: self.m, :held] *= self.unit
+                    block[self.m :, :held] = self._along[numbers].T
+                    yield block[:, :held]
+                    start, held = start + held, 0
 
     @cached_property
     def _along(self) -> Array:
@@ -218,12 +217,13 @@ class Equations:
         """Return the solutions u (y, q) of (DD' + I) u = wanted, up to residuals of these lengths (q,).
 
         D' (DD' + I)^-1 makes no vector longer, so errors in v are at most as long. Few measured numbers are solved for
-        by the factor of DD' + I, many by conjugate gradients, or by a factor if these would take longer. If it is that
+        by the factor of DD' + I, many by conjugate gradients, or by a factor if these would take longer. More measured
+        numbers than unknown ones come with little noise alone, so then gradients are not tried. If the factor is that
         of D'D + I, it is returned in place of u.
         """
         if self.factored is not None:
             return np.asarray(cho_solve(self.factored, wanted, check_finite=False))
-        if "_large_factor" not in self.__dict__:
+        if "_large_factor" not in self.__dict__ and not self.k < min(self.y, MOST_EQUATIONS):
             found, done = self._by_gradients(wanted, residual)
             if done:
                 return found

@@ -35,8 +35,9 @@ SMOOTH = 0.3
 RELATED = 3.0**-0.5
 # Functions of single columns that tell where rows differ beside their place in an interval: at most so many.
 MOST_SINGLE = 400
-# Rows that are looked at: so many at most, and so many numbers of smooth functions.
-MOST_ROWS, MOST_VALUES = 2**14, 2**24
+# Rows that are looked at: so many at most, and so many numbers of smooth functions; and fewer, if as many numbers or
+# more are measured, because then the equations cannot be solved in a few steps.
+MOST_ROWS, MOST_VALUES, FEWER_ROWS = 2**14, 2**24, 2**13
 # What a regression adds to mean squares, relative to them.
 RIDGE = 1e-2
 # Noise is taken to have at least this deviation, and at least this part of that of what no measured function tells; and
@@ -242,6 +243,8 @@ def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) ->
     partitions = [column.partition for column in release.columns]
     size = SmoothFunctions.of(partitions, [column.mass for column in release.columns]).size
     most = int(max(min(MOST_ROWS, MOST_VALUES // max(size, 1)), 1_000))
+    if min(most, len(points)) > FEWER_ROWS <= sum(len(each.values) for each in projections(release)):
+        most = FEWER_ROWS
     return points if len(points) <= most else points[np.sort(rng.choice(len(points), most, replace=False))]
 
 
