@@ -21,12 +21,44 @@ def imputations(m=4):
 
 
 def question(growing=False, order=(), limit=None, used=("x", "y")):
-    return Question({}, ("k", "v"), (True, False), (False, growing), tuple(order), limit, tuple(used))
+    return Question({}, ("k", "v"), (True, False), (False, growing), tuple(order), limit, tuple(used),
+                    functions=("", "count" if growing else "avg"))
 
 
 def answer(whole, halves, growing=False, groups=(("a",), ("b",)), **asked):
     held = imputations(len(whole))
     return held, sql._answer(held, question(growing, **asked), list(groups), whole, halves, [], 0.9)
+
+
+@pytest.mark.parametrize(("function", "value", "ends"), [
+    ("count_star", 0.0, (0.0, 115.13)), ("count", 0.0, (0.0, 115.13)), ("count_if", 5_000.0, (4_884.87, 5_000.0)),
+    ("count_star", 7.0, None), ("sum", 0.0, None), ("avg", 0.0, None), ("corr", 1.0, None),
+    ("median", 3.0, (3.0, 3.0))])
+def test_what_all_tables_agree_on_is_not_certain(function, value, ends):
+    """A fit without any row of a rare kind said with certainty that there is no such row."""
+    held = replace(imputations(), white=0.01)
+    growing = function in ("count_star", "count", "count_if", "sum")
+    asked = Question({"statements": [{"node": {"where_clause": {}}}]}, ("k", "v"), (True, False), (False, growing), (),
+                     None, ("x",), functions=("", function))
+    whole = [{("a",): (value,)}] * 4
+    found = sql._answer(held, asked, [("a",)], whole, [[each, each] for each in whole], [], 0.9)
+    assert found.values["v"].tolist() == [value]
+    if ends is None:
+        assert np.isnan([found.low["v"][0], found.high["v"][0]]).all()
+    else:
+        # One of 1 / .01 rows, none of which is of this kind with probability .1: a share of .023.
+        assert (found.low["v"][0], found.high["v"][0]) == pytest.approx(ends, abs=0.01)
+    why = "rare rows" if ends and function != "median" else "no width" if ends else "no interval"
+    assert [why in each for each in found.notes] == [True]
+
+
+def test_a_count_of_all_rows_is_certain():
+    asked = Question({"statements": [{"node": {"where_clause": None}}]}, ("v",), (False,), (True,), (), None, (),
+                     functions=("count_star",))
+    whole = [{(): (5_000.0,)}] * 4
+    held = replace(imputations(), white=0.01)
+    found = sql._answer(held, asked, [()], whole, [[each, each] for each in whole], [], 0.9)
+    assert (found.low["v"][0], found.high["v"][0], found.notes) == (5_000.0, 5_000.0, ())
 
 
 def test_a_group_counts_in_the_tables_that_have_it_in_both_halves():
@@ -64,10 +96,10 @@ def test_an_estimate_says_of_whom_its_interval_is(population):
 @pytest.mark.parametrize(("lacking", "told"), [(0, True), (1, True), (2, False)])
 def test_a_group_that_may_be_empty_has_no_interval(lacking, told):
     # 1 of 10 tables lacks it: at a level of 0.9 it has rows. Nine rows that are all alike would make its mean certain.
-    whole = [{("a",): (100.0,)} for _ in range(10)]
+    whole = [{("a",): (100.0 + 1e-3 * k,)} for k in range(-4, 6)]
     whole[:lacking] = [{} for _ in range(lacking)]
     _, found = answer(whole, [[each, each] for each in whole], groups=[("a",)])
-    assert found.values["v"].tolist() == [100.0]
+    assert found.values["v"].tolist() == pytest.approx([100.0], abs=0.01)
     assert np.isfinite([found.low["v"][0], found.high["v"][0]]).all() == told
 
 

@@ -699,17 +699,17 @@ def test_an_exchange_is_made_only_if_it_brings_the_means_nearer():
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_gradients_solve_what_the_factor_solves(delta, monkeypatch):
     """Releases with many measured numbers are solved for by conjugate gradients: the same equations."""
-    import trigmech.inference.posterior as module
+    import trigmech.inference.equations as module
 
     made = release(delta)
     rows = made.distribution.points[:200]
     psi = np.random.default_rng(6).normal(size=(200, 2))
     direct = Posterior(made.release, rows, 0.004)
-    assert direct._factored is not None
+    assert direct.equations.factored is not None
     monkeypatch.setattr(module, "MOST_FACTORED", 0)
     monkeypatch.setattr(module, "STEPS", 150)
     steps = Posterior(made.release, rows, 0.004)
-    assert steps._factored is None
+    assert steps.equations.factored is None
     np.testing.assert_allclose(steps.weights, direct.weights, atol=1e-6)
     for one, other in zip(steps.variances(psi), direct.variances(psi), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3)

@@ -139,8 +139,8 @@ def test_closed_intervals_hold_tables_of_the_prior_s_law_at_exactly_their_level(
     posterior, rng, count = made.posterior, np.random.default_rng(9), 4_000
     prior = rng.normal(size=(posterior.m + posterior._values.shape[1], count))
     tables = posterior._weights(prior)
-    released = posterior._forward(prior) + rng.normal(size=(len(posterior._residual), count))
-    estimates = posterior._weights(posterior._solve(posterior._backward(released)))
+    released = posterior.equations.forward(prior) + rng.normal(size=(len(posterior._residual), count))
+    estimates = posterior._weights(posterior.equations.solve(posterior.equations.backward(released)))
     psi = np.column_stack([posterior.points, posterior.points[:, 0] * posterior.points[:, 1],
                            rng.normal(size=posterior.m)])
     psi -= psi.mean(axis=0)

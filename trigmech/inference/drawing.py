@@ -20,6 +20,7 @@ from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
 from trigmech.inference.posterior import SMOOTH, Posterior, rows_looked_at
+from trigmech.inference.rare import with_rare
 from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
 from trigmech.inference.tails import with_tails
@@ -58,6 +59,7 @@ def imputed(release: Release, points: Array, design: Design, rehearsed: Array, c
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release)
     release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
+    release, points = with_rare(schema, release, points, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
     paired = count >= FEWEST_PAIRED and count % 2 == 0
     drawn = posterior.drawn(count, rng, population, paired)
@@ -87,6 +89,7 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release.described(schema))
     release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
+    release, points = with_rare(schema, release, points, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed), unresolved(release, constrained))
     return WeightedTable(schema, posterior, rehearsed[:BIASED])
 

@@ -4,13 +4,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from trigmech._arrays import Array
 from trigmech._html import html_table
 from trigmech._validate import check_level, finite
 from trigmech.errors import InputError, shown
 
+# Numbers that vary by less, relative to their size or to each other, do not vary but for rounding.
+SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -35,6 +37,11 @@ class Estimate:
     untold: Array
     level: float
     population: bool
+
+    @property
+    def flat(self) -> NDArray[np.bool_]:
+        """Which intervals have no width but for rounding: all tables agree there, which says little of the truth."""
+        return np.asarray(self.deviation <= SAME * np.abs(self.value))
 
     @property
     def _what(self) -> str:

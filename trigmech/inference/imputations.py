@@ -20,14 +20,12 @@ from trigmech._arrays import Array
 from trigmech._files import reading
 from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.estimate import Estimate, at_zero, bias, squared, within
+from trigmech.inference.estimate import SAME, Estimate, at_zero, bias, squared, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 
 # The name of the format of files.
 KIND = "trigmech imputations"
-# Numbers that vary by less, relative to their size or to each other, do not vary but for rounding.
-SAME = 1e-9
 # The bias that rehearsals show contains this part of the undetermined variance, which is no bias; see `combined`.
 RANDOM = 0.75
 
@@ -76,6 +74,14 @@ class Imputations:
     def _untold(self) -> float:
         """The variance of the mean of a function of mean square 1 that no measured function tells."""
         return self.white + (1.0 / self.n if self.population else 0.0)
+
+    def unseen(self, level: float) -> float:
+        """Return the share of rows up to which rows of a kind may be there though no table has any.
+
+        A share p that no measured function tells has the variance p v, as in a sample of 1 / v rows. At the limit,
+        there is no such row in that sample with the probability 1 - level.
+        """
+        return float(min(-math.log1p(-level) * self._untold, 1.0))
 
     @cached_property
     def _columns(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:

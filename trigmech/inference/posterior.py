@@ -5,7 +5,7 @@ their noise is known. Frequencies count by smooth sums of them (:mod:`trigmech.i
 is thought of as the fitted rows with weights 1/m + x, where x is normal before the release is looked at: white, as if
 the fit were a sample of ``1 / white`` rows, and along smooth functions of single columns and pairs with the standard
 deviations `SMOOTH` and `RELATED`. `RELATED` is that of a correlation that may be anything from -1 to 1. Given y, x is
-normal with known mean and covariance, by a sparse least-squares problem.
+normal with known mean and covariance, by a least-squares problem (:mod:`trigmech.inference.equations`).
 
 Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
 the covariance is that of regressing a statistic's influence function on the measured functions.
@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse import block_diag, csr_matrix, hstack, identity
+from scipy.sparse import csr_matrix, identity
 
 from trigmech._arrays import Array
 from trigmech.functions.partition import all_codes
+from trigmech.inference.equations import OF_DRAWS, Equations
 from trigmech.inference.projection import Projection, projections
 from trigmech.inference.smooth import BINS, MOST_PRODUCTS, SmoothFunctions, parts
 from trigmech.inference.unresolved import Unresolved
@@ -35,18 +35,14 @@ SMOOTH = 0.3
 RELATED = 3.0**-0.5
 # Functions of single columns that tell where rows differ beside their place in an interval: at most so many.
 MOST_SINGLE = 400
-# Rows that are looked at: so many at most, and so many numbers of smooth functions.
-MOST_ROWS, MOST_VALUES = 2**14, 2**24
-# The solver ends when the residual is this part of what it was, of estimates; of weights and of draws, when it is this
-# part of the noise in each number, or FINER times this part of what it was; or after so many steps.
-ACCURACY, OF_DRAWS, FINER, STEPS = 1e-7, 1e-3, 1e-2, 2_000
+# Rows that are looked at: so many at most, and so many numbers of smooth functions; and fewer, if as many numbers or
+# more are measured, because then the equations cannot be solved in a few steps.
+MOST_ROWS, MOST_VALUES, FEWER_ROWS = 2**14, 2**24, 2**13
 # What a regression adds to mean squares, relative to them.
 RIDGE = 1e-2
-# Up to so many measured numbers the problem is solved exactly, in blocks of so many rows.
-MOST_FACTORED, BLOCK = 1_500, 2_048
-# Noise is taken to have at least this deviation, and no released number to be further from the fit than so many
-# deviations: hostile noise must not make numbers infinite.
-LEAST, FURTHEST, LARGEST = 1e-9, 1e6, 1e200
+# Noise is taken to have at least this deviation, and at least this part of that of what no measured function tells; and
+# no released number to be further from the fit than so many deviations: hostile noise must not make numbers infinite.
+LEAST, FAINT, FURTHEST, LARGEST = 1e-9, 1e-4, 1e6, 1e200
 
 
 class Variances(NamedTuple):
@@ -115,15 +111,19 @@ class Posterior:
         return np.asarray(values - values.mean(axis=0))
 
     @cached_property
-    def _measured(self) -> tuple[csr_matrix, csr_matrix, csr_matrix, Array]:
-        """The measured functions' values (m, K), their transpose, the map (y, K) to vectors in units of their noise,
-        and the released vector (y,) in these units."""
-        taken = list(projections(self.release))
-        values = csr_matrix(hstack([each.query.sparse(self.points) for each in taken]))
-        maps = csr_matrix(block_diag([_map(each) / max(each.deviation, LEAST) for each in taken]))
-        released = np.concatenate([np.clip(each.values / max(each.deviation, LEAST), -LARGEST, LARGEST)
-                                   for each in taken])
-        return values, csr_matrix(values.T), maps, released
+    def _taken(self) -> list[Projection]:
+        return list(projections(self.release))
+
+    def _noise(self, taken: Projection) -> float:
+        """Return the deviation of the noise, which is never far below what no measured function tells."""
+        return max(taken.deviation, LEAST, FAINT * float(np.sqrt(self.white)))
+
+    @cached_property
+    def equations(self) -> Equations:
+        """The equations of the numbers on which weights depend."""
+        parts = [(csr_matrix(each.query.sparse(self.points)), csr_matrix(_map(each) / self._noise(each)))
+                 for each in self._taken]
+        return Equations(parts, float(np.sqrt(self.white / self.m)), self._values, self._wide)
 
     @cached_property
     def _wide(self) -> Array:
@@ -134,143 +134,14 @@ class Posterior:
                                np.full(self._within.shape[1], SMOOTH)])
 
     @cached_property
-    def _centre(self) -> Array:
-        _, transposed, maps, _ = self._measured
-        return np.asarray(maps @ (transposed @ np.full(self.m, 1.0 / self.m)))
-
-    def _image(self, x: Array) -> Array:
-        """Return what weights (m, ...) of sum 0, less their mean, contribute to the vectors (y, ...)."""
-        _, transposed, maps, _ = self._measured
-        return np.asarray(maps @ (transposed @ x)) - np.multiply.outer(self._centre, x.sum(axis=0))
-
-    def _adjoint(self, u: Array) -> Array:
-        """Return the products of such vectors with each row's own."""
-        values, _, maps, _ = self._measured
-        return np.asarray(values @ (maps.T @ u)) - self._centre @ u
-
-    @cached_property
     def _residual(self) -> Array:
         """How far the released vector is from that of the rows (y, 1), in units of the noise."""
-        return np.asarray(np.clip(self._measured[3] - self._centre, -FURTHEST, FURTHEST))[:, None]
-
-    @property
-    def _unit(self) -> float:
-        return float(np.sqrt(self.white / self.m))
-
-    def _spread(self, v: Array) -> Array:
-        """Return the deviations (m, q) of weights that belong to independent standard normal numbers (m + s, q)."""
-        return np.asarray(self._unit * v[: self.m] + self._values @ (self._wide[:, None] / self.m * v[self.m :]))
-
-    def _gathered(self, x: Array) -> Array:
-        """Return the products (m + s, q) of values (m, q) of the rows with what each of these numbers does to them."""
-        return np.concatenate([self._unit * x, self._wide[:, None] / self.m * (self._values.T @ x)])
-
-    def _forward(self, v: Array) -> Array:
-        return self._image(self._spread(v))
-
-    def _backward(self, u: Array) -> Array:
-        return self._gathered(self._adjoint(u))
-
-    @cached_property
-    def _factored(self) -> tuple[Array, bool] | None:
-        """The Cholesky factor of DD' + I; None if there are too many measured numbers for it."""
-        _, transposed, maps, _ = self._measured
-        if maps.shape[0] > MOST_FACTORED:
-            return None
-        gram, along = np.eye(maps.shape[0]), np.zeros((maps.shape[0], self._values.shape[1]))
-        for start in range(0, self.m, BLOCK):
-            block: csr_matrix = transposed[:, start : start + BLOCK]
-            own: Array = (maps @ block).toarray() - self._centre[:, None]
-            gram += self._unit**2 * (own @ own.T)
-            along += own @ self._values[start : start + BLOCK]
-        along *= self._wide / self.m
-        gram += along @ along.T
-        try:
-            return cho_factor(gram, lower=True, check_finite=False)
-        except LinAlgError:
-            # Measurements without noise leave more digits than numbers have.
-            return None
-
-    @cached_property
-    def _along(self) -> Array:
-        """What the numbers of smooth functions contribute to the vectors (y, s)."""
-        return self._image(self._values / self.m) * self._wide
-
-    @cached_property
-    def _nearly(self) -> tuple[Array, tuple[Array, bool] | None]:
-        """A diagonal B (y, 1) near that of I and the white part of DD', and the Cholesky factor of I + A'A / B.
-
-        With A, what smooth functions contribute, they give the inverse of B + AA', which differs little from DD' + I.
-        """
-        _, transposed, maps, _ = self._measured
-        diagonal = np.ones(maps.shape[0])
-        for start in range(0, self.m, BLOCK):
-            block: csr_matrix = transposed[:, start : start + BLOCK]
-            own: Array = (maps @ block).toarray() - self._centre[:, None]
-            diagonal += self._unit**2 * np.einsum("ij,ij->i", own, own)
-        scaled = self._along / np.sqrt(diagonal)[:, None]
-        try:
-            return diagonal[:, None], cho_factor(np.eye(scaled.shape[1]) + scaled.T @ scaled, check_finite=False)
-        except LinAlgError:
-            return diagonal[:, None], None
-
-    def _near(self, residual: Array) -> Array:
-        """Return about (DD' + I)^-1 times such vectors (y, q)."""
-        diagonal, factor = self._nearly
-        found = residual / diagonal
-        if factor is not None:
-            found -= self._along @ cho_solve(factor, self._along.T @ found, check_finite=False) / diagonal
-        return found
-
-    def _solve(self, right: Array) -> Array:
-        """Return the solutions v (m + s, q) of (D'D + I) v = right, which are right - D'(DD' + I)^-1 D right."""
-        wanted = self._forward(right)
-        return right - self._backward(self._inverse(wanted, ACCURACY * np.linalg.norm(wanted, axis=0)))
-
-    def _given(self, vectors: Array, prior: Array, accuracy: float = ACCURACY) -> Array:
-        """Return the solutions v (m + s, q) of (D'D + I) v = D' vectors + prior, for vectors (y, q).
-
-        They are prior + D'(DD' + I)^-1 (vectors - D prior). Without much noise D is large, so D D' vectors would be far
-        larger than what is inverted here, and small errors relative to it would be larger than the solution.
-        """
-        wanted = vectors - self._forward(prior)
-        residual = accuracy * np.maximum(np.sqrt(len(wanted)), FINER * np.linalg.norm(wanted, axis=0))
-        return prior + self._backward(self._inverse(wanted, residual))
-
-    def _inverse(self, wanted: Array, residual: Array) -> Array:
-        """Return the solutions u (y, q) of (DD' + I) u = wanted, up to residuals of these lengths (q,).
-
-        D' (DD' + I)^-1 makes no vector longer, so errors in v are at most as long.
-        Few measured numbers are solved for by the factor of DD' + I, many by conjugate gradients.
-        """
-        if self._factored is not None:
-            return np.asarray(cho_solve(self._factored, wanted, check_finite=False))
-        return self._by_gradients(wanted, residual)
-
-    def _by_gradients(self, wanted: Array, least: Array) -> Array:
-        """Return the same by conjugate gradients for all columns at once."""
-        u, residual = np.zeros_like(wanted), wanted.copy()
-        direction = self._near(residual)
-        size = np.einsum("ij,ij->j", residual, direction)
-        goal = np.maximum(least, 1e-150) ** 2
-        for _ in range(STEPS):
-            if (np.einsum("ij,ij->j", residual, residual) <= goal).all():
-                break
-            image = (self._unit**2 * self._image(self._adjoint(direction)) + self._along @ (self._along.T @ direction)
-                     + direction)
-            along = np.einsum("ij,ij->j", direction, image)
-            step = np.where(size > 0.0, size / np.where(along > 0.0, along, 1.0), 0.0)
-            u += step * direction
-            residual -= step * image
-            near = self._near(residual)
-            after = np.einsum("ij,ij->j", residual, near)
-            direction = near + np.where(size > 0.0, after / np.where(size > 0.0, size, 1.0), 0.0) * direction
-            size = after
-        return u
+        released = np.concatenate([np.clip(each.values / self._noise(each), -LARGEST, LARGEST) for each in self._taken])
+        return np.asarray(np.clip(released - self.equations.centre, -FURTHEST, FURTHEST))[:, None]
 
     def _weights(self, v: Array) -> Array:
         """Return the deviations x (m, q) of weights, of sum 0."""
-        x = self._spread(v)
+        x = self.equations.spread(v)
         return np.asarray(x - x.mean(axis=0))
 
     @cached_property
@@ -280,7 +151,7 @@ class Posterior:
         Some are below 0.
         """
         prior = np.zeros((self.m + self._values.shape[1], 1))
-        return 1.0 / self.m + self._weights(self._given(self._residual, prior))[:, 0]
+        return 1.0 / self.m + self._weights(self.equations.given(self._residual, prior))[:, 0]
 
     def drawn(self, count: int, rng: np.random.Generator, sampled: bool, paired: bool = False) -> Array:
         """Return weights (m, count) as they may be after the release, each column drawn for itself.
@@ -293,7 +164,7 @@ class Posterior:
         prior = rng.normal(size=(self.m + self._values.shape[1], count))
         if paired:
             prior[:, count // 2 :] = -prior[:, : count // 2]
-        x = self._weights(self._given(noisy, prior, OF_DRAWS))
+        x = self._weights(self.equations.given(noisy, prior, OF_DRAWS))
         if sampled:
             more = rng.normal(0.0, 1.0 / np.sqrt(self.release.n * self.m), x.shape)
             x += more - more.mean(axis=0)
@@ -362,9 +233,9 @@ class Posterior:
         return np.concatenate(parts)
 
     def _explained(self, influence: Array) -> tuple[Array, Array, Array]:
-        pulled = self._gathered(influence - influence.mean(axis=0))
-        found = self._solve(pulled)
-        return pulled, found, self._forward(found)
+        pulled = self.equations.gathered(influence - influence.mean(axis=0))
+        found = self.equations.solve(pulled)
+        return pulled, found, self.equations.forward(found)
 
 
 def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) -> Array:
@@ -372,6 +243,8 @@ def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) ->
     partitions = [column.partition for column in release.columns]
     size = SmoothFunctions.of(partitions, [column.mass for column in release.columns]).size
     most = int(max(min(MOST_ROWS, MOST_VALUES // max(size, 1)), 1_000))
+    if min(most, len(points)) > FEWER_ROWS <= sum(len(each.values) for each in projections(release)):
+        most = FEWER_ROWS
     return points if len(points) <= most else points[np.sort(rng.choice(len(points), most, replace=False))]
 
 

@@ -304,25 +304,32 @@ def _check_response(family: str, y: Array) -> None:
 
 def _combined(imputations: Imputations, model: _Model, formula: str, whole: Array, halves: Array, naive: Array,
               again: Array, level: float) -> Regression:
-    found, few = np.full((7, len(model.names)), np.nan), False
+    found, few, bare, flat = np.full((7, len(model.names)), np.nan), False, False, False
     for k in range(len(model.names)):
         there = np.isfinite(whole[:, k]) & np.isfinite(halves[:, :, k]).all(axis=1)
         few |= not bool(there.all())
         if there.sum() < 2:
+            bare = True
             continue
         each = imputations.combined(whole[there, k], halves[there][:, :, k], level, again[:, :, k])
-        value, deviation = float(each.value), float(each.deviation)
+        value, deviation, same = float(each.value), float(each.deviation), bool(each.flat.all())
+        flat |= same
         p = imputations.tested(whole[there, k : k + 1], halves[there][:, :, k : k + 1],
-                               again[:, :, k : k + 1]) if deviation > 0.0 else math.nan
+                               again[:, :, k : k + 1]) if not same else math.nan
         # As one table of as many rows as the private one would have.
         alone = float(naive[there, k].mean()) * math.sqrt(imputations.rows / imputations.n)
         # Of a table without such rows nothing follows; see `trigmech.inference.sql`.
-        ends = (float(each.low), float(each.high), p) if mostly_there(whole[:, k], level) else (math.nan,) * 3
+        told = mostly_there(whole[:, k], level)
+        bare |= not told
+        ends = (float(each.low), float(each.high), p) if told and not same else (math.nan,) * 3
         found[:, k] = value, deviation, *ends, alone, float(each.untold)
     notes = [f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates come "
              "from the other tables, if there are any."] if few else []
-    if np.isnan(found[2]).any():
+    if bare:
         notes.append("Some coefficients have no interval, because the private table may have no fit of them.")
+    if flat:
+        notes.append("Some coefficients have no interval, because they are the same in all imputed tables, which then "
+                     "do not tell how far the true ones may be from them.")
     wide = [name for name, share, low in zip(model.names, found[6], found[2], strict=True)
             if share > LARGE and not math.isnan(low)]
     if wide:

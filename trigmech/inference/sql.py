@@ -17,8 +17,9 @@ from trigmech._arrays import Array
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
-from trigmech.inference.imputations import SAME, Imputations, truth_of
-from trigmech.inference.sql_question import ENDS, MARK, Question, first_line, parsed, statement_of
+from trigmech.inference.estimate import SAME
+from trigmech.inference.imputations import Imputations, truth_of
+from trigmech.inference.sql_question import ENDS, GROWING, MARK, PLACES, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema, counted
 from trigmech.tables.frames import like
 
@@ -237,12 +238,13 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
 
 def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
             halves: list[list[Found]], again: list[list[Found]], level: float) -> Answer:
-    own = [(name, growing) for name, growing, key in zip(question.names, question.growing, question.keys, strict=True)
-           if not key]
-    held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, _ in own}
+    own = [(name, growing, function) for name, growing, function, key in zip(
+        question.names, question.growing, question.functions, question.keys, strict=True) if not key]
+    held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, *_ in own}
                                        for part in ("values", "low", "high", "untold")}
-    tables = {name: np.zeros(len(groups), dtype=np.int64) for name, _ in own}
-    for place, (name, growing) in enumerate(own):
+    tables = {name: np.zeros(len(groups), dtype=np.int64) for name, *_ in own}
+    flat = set[tuple[str, str]]()
+    for place, (name, growing, function) in enumerate(own):
         for g, group in enumerate(groups):
             values = np.array([_number(name, found.get(group), place, growing) for found in whole])
             parts = np.array([[_number(name, found.get(group), place, growing) for found in pair] for pair in halves])
@@ -251,9 +253,12 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
             if there.sum() >= 2:
                 rehearsed = [[_number(name, found.get(group), place, growing) for found in each] for each in again]
                 estimate = imputations.combined(values[there], parts[there], level, rehearsed)
-                for part, found in zip(held, (estimate.value, estimate.low, estimate.high, estimate.untold),
-                                       strict=True):
-                    held[part][name][g] = float(found)
+                low, high = float(estimate.low), float(estimate.high)
+                if estimate.flat.all():
+                    (low, high), why = _of_flat(imputations, question, function, float(estimate.value), level)
+                    flat.add((name, why))
+                for part, number in zip(held, (float(estimate.value), low, high, float(estimate.untold)), strict=True):
+                    held[part][name][g] = number
                 if not mostly_there(values, level):
                     held["low"][name][g] = held["high"][name][g] = math.nan
                 if growing and values.min() >= 0.0:
@@ -262,12 +267,44 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     names = [name for name, key in zip(question.names, question.keys, strict=True) if key]
     keys = {name: [groups[g][k] for g in kept] for k, name in enumerate(names)}
     covers = f"Each interval holds the value of {truth_of(imputations)} with probability {level:g}"
-    if any(growing for _, growing in own):
+    if any(growing for _, growing, _ in own):
         covers += f"; counts and sums are scaled to {imputations.n:,} {counted(imputations.schema)}"
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
                   {name: found[kept] for name, found in tables.items()}, len(imputations), level, f"{covers}.")
-    return replace(made, notes=tuple(_notes(made, question, imputations)))
+    return replace(made, notes=(*_notes(made, question, imputations), *_of_flats(flat)))
+
+
+FLAT = {"counted": "as rare rows may be missing from the tables, the interval reaches as far as such rows may be",
+        "place": "the interval has no width, but the true value may differ a little",
+        "unknown": "there is no interval, because the tables do not tell how far the true value may be from theirs"}
+
+
+def _of_flat(imputations: Imputations, question: Question, function: str, value: float, level: float
+             ) -> tuple[tuple[float, float], str]:
+    """Return the interval of an aggregate that is the same in all tables, and which sentence of `FLAT` says why.
+
+    What no table has can still be there. A count of such rows has the bound of :meth:`Imputations.unseen`. A value that
+    all tables have in their middle is one that many rows decide. Else nothing is known.
+    """
+    everybody = float(imputations.n)
+    if function in PLACES:
+        return (value, value), "place"
+    if function == "count_star" and question.of_all:
+        return (value, value), ""
+    unseen = everybody * imputations.unseen(level)
+    if function in GROWING - {"sum"} and value == 0.0:
+        return (0.0, unseen), "counted"
+    if function in GROWING - {"sum"} and abs(value - everybody) <= SAME * everybody:
+        return (max(everybody - unseen, 0.0), everybody), "counted"
+    return (math.nan, math.nan), "unknown"
+
+
+def _of_flats(flat: set[tuple[str, str]]) -> Iterator[str]:
+    for why, sentence in FLAT.items():
+        names = sorted(name for name, own in flat if own == why)
+        if names:
+            yield f"{', '.join(names)}: some values are the same in all imputed tables; {sentence}."
 
 
 def mostly_there(values: Array, level: float) -> bool:
@@ -313,7 +350,7 @@ def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterat
     if few:
         yield (f"{', '.join(few)}: some groups have no value in some of the {made.count} imputed tables; their "
                "estimates come from the other tables.")
-    bare = [name for name, low in made.low.items() if np.isnan(low).any()]
+    bare = [name for name, low in made.low.items() if (np.isnan(low) & ~(made.tables[name] == made.count)).any()]
     if bare:
         yield (f"{', '.join(bare)}: some groups have no interval, because the release does not tell whether the "
                "private table has a value there.")

@@ -19,8 +19,10 @@ CLASSES = {"COLUMN_REF", "CONSTANT", "FUNCTION", "COMPARISON", "CONJUNCTION", "O
            "TYPE"}
 # They grow with the rows of a table, so they are scaled to the private table's.
 GROWING = {"count", "count_star", "count_if", "countif", "sum"}
-AGGREGATES = GROWING | {
-    "avg", "mean", "median", "quantile_cont", "quantile_disc", "quantile", "stddev", "stddev_samp", "stddev_pop",
+# They have a value that rows have, or one between two of these.
+PLACES = {"median", "quantile_cont", "quantile_disc", "quantile"}
+AGGREGATES = GROWING | PLACES | {
+    "avg", "mean", "stddev", "stddev_samp", "stddev_pop",
     "variance", "var_samp", "var_pop", "corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2",
     "skewness", "kurtosis"}
 FUNCTIONS = {
@@ -52,6 +54,12 @@ class Question:
     limit: int | None
     used: tuple[str, ...]
     texts: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+
+    @property
+    def of_all(self) -> bool:
+        """Whether it counts all rows together."""
+        return not self.tree["statements"][0]["node"].get("where_clause") and not any(self.keys)
 
 
 def parsed(connection: Any, query: Any, schema: Schema) -> Question:
@@ -108,7 +116,8 @@ def _parsed(connection: Any, query: Any, schema: Schema) -> Question:
     names = _names(connection, items)
     named = tuple(name for name in schema.table_names if name.lower() in used)
     return Question(tree, names, keys, tuple(_name(item) in GROWING for item in items),
-                    order, limit, named, tuple(name for name in named if name.lower() in _categories(schema)))
+                    order, limit, named, tuple(name for name in named if name.lower() in _categories(schema)),
+                    tuple(_name(item) for item in items))
 
 
 def statement_of(connection: Any, question: Question, factor: float) -> str:
