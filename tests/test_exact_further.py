@@ -1,0 +1,80 @@
+"""Laws of lines of a further draw by chance from the whole package, and of others of the same kind beside them."""
+
+import decimal
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trigmech as tm
+from trigmech.acceptance.criteria import Criterion
+from trigmech.acceptance.questions import Questions
+from trigmech.distribution import Distribution
+from trigmech.errors import InputError
+from trigmech.evaluation.plausible import PlausibleTables
+from trigmech.inference.formula import FUNCTIONS, parsed_formula
+
+# Acceptance tests and checks
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_a_correlation_needs_numbers_that_differ_in_both_columns(constant):
+    schema = tm.Schema([tm.Column("a", 0.0, 1.0), tm.Column("b", 0.0, 1.0)])
+    points = np.column_stack([np.linspace(-1.0, 1.0, 9), np.linspace(1.0, -1.0, 9)])
+    asked = Criterion("correlation", 0.5, columns=("a", "b"))
+    # Two different numbers are enough.
+    points[:, constant] = np.where(np.arange(9) < 3, -0.5, 0.5)
+    assert 0.1 < abs(Questions(schema, Distribution(points, np.full(9, 1.0 / 9.0))).query(asked).reference) < 0.9
+    points[:, constant] = 0.5
+    with pytest.raises(InputError, match=f"needs numbers that differ, and {'ab'[constant]!r} is constant"):
+        Questions(schema, Distribution(points, np.full(9, 1.0 / 9.0))).query(asked)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, False, np.float64(0.0), decimal.Decimal(0)])
+def test_a_zero_beside_values_of_other_types_is_a_number(value):
+    frame = pd.DataFrame({"x": pd.Series([value, "word", None, 1] * 10, dtype=object)})
+    found = {each.kind: each.count for each in tm.check(frame, tm.Schema([tm.Column("x", 0, 10)])).found}
+    assert (found["type"], found["missing"]) == (10, 10)
+
+
+# Plausible tables
+
+
+@pytest.mark.parametrize("n", [300, 1_000])
+def test_plausible_numbers_within_a_cell_keep_to_a_constraint_of_two_columns(n):
+    """Pairs of cells on the diagonal hold rows that keep `first <= last` and rows that do not."""
+    schema = tm.Schema([tm.Column("first", 0.0, 1.0), tm.Column("last", 0.0, 1.0)], ["first <= last"])
+    rng = np.random.default_rng(0)
+    first = rng.uniform(0.0, 1.0, n)
+    frame = pd.DataFrame({"first": first, "last": np.minimum(first + rng.exponential(0.02, n), 1.0)})
+    made = tm.synthesize(frame, schema, tm.Budget(2.0, 1e-6), tm.TableMechanism(), np.random.default_rng(4))
+    rng = np.random.default_rng(1)
+    points = PlausibleTables(made.release.described(schema), rng).draw(300, rng)
+    assert schema.holds(schema.decode(points)).all()
+
+
+# Formulas
+
+
+@pytest.mark.parametrize("operator", ["+", "-", "*", "/", "**"])
+def test_a_formula_computes_with_each_operator_on_both_sides(operator):
+    names = ["x", "y"]
+    right = parsed_formula(f"y ~ I(x {operator} 2)", names).right
+    assert re.sub(r"column_(\d)_", lambda place: names[int(place[1])], right).endswith(f"I((x {operator} 2.0))")
+    left = parsed_formula(f"log(y {operator} x) ~ x", names).left
+    assert re.sub(r"column_(\d)_", lambda place: names[int(place[1])], left) == f"log((y {operator} x))"
+
+
+@pytest.mark.parametrize("operator", ["//", "%", "@", "<<", "|", "&", "^"])
+def test_a_formula_computes_with_no_other_operator(operator):
+    for formula in (f"y ~ I(x {operator} 2)", f"log(y {operator} x) ~ x"):
+        with pytest.raises(InputError, match="a formula must not have"):
+            parsed_formula(formula, ["x", "y"])
+
+
+@pytest.mark.parametrize("function", ["I", *FUNCTIONS])
+def test_each_function_of_a_formula_is_kept(function):
+    found = parsed_formula(f"{function}(y) ~ {function}(x)", ["x", "y"])
+    assert f"{function}(" in found.left
+    assert f"{function}(" in found.right
