@@ -14,6 +14,7 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.tables.lenient import LenientFile
 
 # Acceptance tests and checks
 
@@ -78,3 +79,19 @@ def test_each_function_of_a_formula_is_kept(function):
     found = parsed_formula(f"{function}(y) ~ {function}(x)", ["x", "y"])
     assert f"{function}(" in found.left
     assert f"{function}(" in found.right
+
+
+# Files
+
+@pytest.mark.parametrize(("encoding", "before", "damaged"), [
+    # The euro sign has three bytes, of which two end the first block; the damaged byte ends a line.
+    ("utf-8", b"x" * (2**20 - 6) + b"\nab" + b"\nc" + "€".encode()[:1], b"\xff\nmore\n"),
+    ("utf-8", b"\n" * 3 + b"x" * (2**20 - 5) + "€".encode(), b"\xff\nmore\n"),
+    # A letter whose bytes hold that of a line's end.
+    ("utf-16-le", "Ċ\n".encode("utf-16-le") * 5, b"\x00\xdc\n\x00"),
+])
+def test_the_line_of_undecodable_bytes_is_that_of_an_editor_wherever_a_block_ends(tmp_path, encoding, before, damaged):
+    path = tmp_path / "t.csv"
+    path.write_bytes(before + damaged)
+    valid = before.decode(encoding, errors="ignore")
+    assert LenientFile(path, encoding=encoding).undecodable() == 1 + valid.count("\n")
