@@ -89,7 +89,7 @@ def test_each_function_of_a_formula_is_kept(function):
     ("utf-8", b"\n" * 3 + b"x" * (2**20 - 5) + "€".encode(), b"\xff\nmore\n"),
     # A letter whose bytes hold that of a line's end.
     ("utf-16-le", "Ċ\n".encode("utf-16-le") * 5, b"\x00\xdc\n\x00"),
-])
+], ids=["in the letter", "after the letter", "two bytes"])
 def test_the_line_of_undecodable_bytes_is_that_of_an_editor_wherever_a_block_ends(tmp_path, encoding, before, damaged):
     path = tmp_path / "t.csv"
     path.write_bytes(before + damaged)
