@@ -2,6 +2,7 @@
 
 import decimal
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -95,3 +96,20 @@ def test_the_line_of_undecodable_bytes_is_that_of_an_editor_wherever_a_block_end
     path.write_bytes(before + damaged)
     valid = before.decode(encoding, errors="ignore")
     assert LenientFile(path, encoding=encoding).undecodable() == 1 + valid.count("\n")
+
+
+# Pages
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize(("names", "said"), [
+    ("cba", "release 'last' has the common columns in another order than the first one; the order must be a, b, c"),
+    ("bxa", "release 'last' has the common columns in another order than the first one; the order must be a, b"),
+    ("xyz", "the releases have no column in common")])
+def test_every_release_is_compared_with_the_first_one_s_columns(place, names, said):
+    schemas = [tm.Schema([tm.Column(name, 0.0, 1.0) for name in "abc"]) for _ in range(5)]
+    schemas[place + 1] = tm.Schema([tm.Column(name, 0.0, 1.0) for name in names])
+    releases = {f"release {k}" if k != place + 1 else "last": SimpleNamespace(schema=schema)
+                for k, schema in enumerate(schemas)}
+    with pytest.raises(InputError) as problem:
+        tm.compare(releases)
+    assert str(problem.value) == said
