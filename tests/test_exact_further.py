@@ -1,6 +1,7 @@
 """Laws of lines of a further draw by chance from the whole package, and of others of the same kind beside them."""
 
 import decimal
+import json
 import re
 from types import SimpleNamespace
 
@@ -113,3 +114,18 @@ def test_every_release_is_compared_with_the_first_one_s_columns(place, names, sa
     with pytest.raises(InputError) as problem:
         tm.compare(releases)
     assert str(problem.value) == said
+
+
+# Schemas
+
+@pytest.mark.parametrize("rules", [[], ["a <= b"], ["a <= b", "a > 0"]])
+@pytest.mark.parametrize("person", [None, "who"])
+@pytest.mark.parametrize("derived", [{}, {"c": "a + b"}, {"c": "a + b", "d": "c + 1"}])
+def test_a_schema_as_plain_data_has_just_the_parts_that_it_has(rules, person, derived):
+    schema = tm.Schema([tm.Column("a", 0.0, 1.0), tm.Column("b", 0.0, 1.0)], rules, person, derived)
+    plain = json.loads(json.dumps(schema.to_dict()))
+    assert {key: len(value) for key, value in plain.items()} == {"columns": 2} | {
+        key: len(value) for key, value in (("constraints", rules), ("person", person or ""), ("derived", derived))
+        if value}
+    assert tm.Schema.from_dict(plain) == schema
+    assert tm.Schema.from_dict(plain).table_names == schema.table_names == ("a", "b", *derived)
