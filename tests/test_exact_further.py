@@ -2,6 +2,7 @@
 
 import decimal
 import json
+import math
 import re
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.schema.lookup import LARGEST, Lookup
 from trigmech.tables.lenient import LenientFile
 
 # Acceptance tests and checks
@@ -129,3 +131,19 @@ def test_a_schema_as_plain_data_has_just_the_parts_that_it_has(rules, person, de
         if value}
     assert tm.Schema.from_dict(plain) == schema
     assert tm.Schema.from_dict(plain).table_names == schema.table_names == ("a", "b", *derived)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("place", ["key", "result"])
+def test_numbers_to_look_up_are_below_the_largest_on_both_sides_of_zero(sign, place):
+    def held(value):
+        (key, result), = Lookup("t", [(value, 1) if place == "key" else (1, value)]).rows
+        return key if place == "key" else result
+
+    largest = math.nextafter(LARGEST, 0.0)
+    assert held(sign * largest) == sign * largest
+    assert (held(sign * 2**53), type(held(sign * 2**53))) == (sign * 2.0**53, float)
+    assert (held(sign * (2**53 - 1.0)), type(held(sign * (2**53 - 1.0)))) == (sign * (2**53 - 1), int)
+    for value in (LARGEST, 10**400, math.inf, np.float64(LARGEST), int(LARGEST)):
+        with pytest.raises(InputError, match="must have finite numbers and text"):
+            held(sign * value)
