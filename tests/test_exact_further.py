@@ -17,6 +17,7 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.schema import rounding, values
 from trigmech.schema.lookup import LARGEST, Lookup
 from trigmech.tables.lenient import LenientFile
 
@@ -147,3 +148,23 @@ def test_numbers_to_look_up_are_below_the_largest_on_both_sides_of_zero(sign, pl
     for value in (LARGEST, 10**400, math.inf, np.float64(LARGEST), int(LARGEST)):
         with pytest.raises(InputError, match="must have finite numbers and text"):
             held(sign * value)
+
+
+@pytest.mark.parametrize("formula", ["-a", "0 - a", "a * -1", "round(-a, 1)", "-a / 3", "-b"])
+def test_no_derived_number_is_a_negative_zero(formula):
+    schema = tm.Schema([tm.Column("a", 0.0, 1.0, special=[0]), tm.Column("b", 0, 5, kind="integer")],
+                       derived={"c": formula})
+    found = schema.completed({"a": np.array([0.0, 1e-9, 1.0]), "b": np.array([0, 0, 1])})["c"]
+    assert found[:2].tolist() == [0.0, 0.0]
+    assert found[2] < 0.0
+    assert np.signbit(found).tolist() == [False, False, True]
+
+
+def test_no_other_number_that_is_written_is_a_negative_zero():
+    column = tm.Column("x", -1.0, 1.0)
+    rounded = rounding._to_digits(column, np.array([-1e-3 / 3.0, -0.3, 1e-3 / 3.0]), np.array([1, 1, 1]))
+    for found in (rounded[[0, 2]], values.float_of(-0.0), values.plain_category(-0.0),
+                  values.plain_category(np.float64(-0.0))):
+        assert np.all(np.asarray(found) == 0.0)
+        assert not np.signbit(found).any()
+    assert rounded[1] == -0.3
