@@ -16,10 +16,12 @@ from trigmech.acceptance.questions import Questions
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluation.plausible import PlausibleTables
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
 from trigmech.schema import rounding, values
 from trigmech.schema.lookup import LARGEST, Lookup
 from trigmech.tables.lenient import LenientFile
+from trigmech.thesis import candidates
 
 # Acceptance tests and checks
 
@@ -168,3 +170,25 @@ def test_no_other_number_that_is_written_is_a_negative_zero():
         assert np.all(np.asarray(found) == 0.0)
         assert not np.signbit(found).any()
     assert rounded[1] == -0.3
+
+
+# The thesis
+
+@pytest.mark.parametrize("levels", [None, 2, 5])
+@pytest.mark.parametrize("count", [7, 40])
+def test_even_weights_are_judged_by_the_values_that_the_program_has(monkeypatch, levels, count):
+    """More points than are taken, in several parts; the program's values are rounded to levels, if there are some."""
+    monkeypatch.setattr(candidates, "EVEN_POINTS", 16)
+    monkeypatch.setattr(candidates, "POINTS_AT_A_TIME", 5)
+    basis = ChebyshevBasis.tensor(2, 3)
+    rng = np.random.default_rng(3)
+    points, target = rng.uniform(-1.0, 1.0, (count, 2)), rng.uniform(-0.5, 0.5, basis.K)
+    found = candidates.even_fit(basis, points, target, None, levels)
+    held = np.flatnonzero(found.weights)
+    taken = min(count, 16)
+    assert held.tolist() == [k * count // taken for k in range(taken)]
+    assert set(found.weights[held]) == {1.0 / taken}
+    exact = basis.evaluate(points[held])
+    values = exact if levels is None else candidates.round_to_levels(exact, levels)
+    assert found.objective == found.gap == pytest.approx(np.abs(values.mean(axis=0) - target).sum(), rel=1e-12)
+    assert (levels is None) == bool(np.isclose(found.objective, np.abs(exact.mean(axis=0) - target).sum(), rtol=1e-9))
