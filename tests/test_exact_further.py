@@ -22,6 +22,7 @@ from trigmech.schema import rounding, values
 from trigmech.schema.lookup import LARGEST, Lookup
 from trigmech.tables.lenient import LenientFile
 from trigmech.thesis import candidates
+from trigmech.workload import coefficients
 
 # Acceptance tests and checks
 
@@ -192,3 +193,19 @@ def test_even_weights_are_judged_by_the_values_that_the_program_has(monkeypatch,
     values = exact if levels is None else candidates.round_to_levels(exact, levels)
     assert found.objective == found.gap == pytest.approx(np.abs(values.mean(axis=0) - target).sum(), rel=1e-12)
     assert (levels is None) == bool(np.isclose(found.objective, np.abs(exact.mean(axis=0) - target).sum(), rtol=1e-9))
+
+
+# Query families
+
+@pytest.mark.parametrize("place", [0, 3, 5])
+@pytest.mark.parametrize("value", [-1e-12, -1.0, np.nan, np.inf, -np.inf, -0.0])
+def test_one_importance_alone_is_refused_wherever_it_stands(place, value):
+    given = np.arange(1.0, 7.0).reshape(2, 3)
+    given.flat[place] = value
+    family = SimpleNamespace(labels=("one", "other"), importance=lambda index: given)
+    index = np.ones((3, 1), dtype=np.int64)
+    if value == 0.0:
+        assert coefficients._asked(family, index).tolist() == given.tolist()
+        return
+    with pytest.raises(InputError, match="must return finite numbers that are at least 0"):
+        coefficients._asked(family, index)
