@@ -209,3 +209,29 @@ def test_one_importance_alone_is_refused_wherever_it_stands(place, value):
         return
     with pytest.raises(InputError, match="must return finite numbers that are at least 0"):
         coefficients._asked(family, index)
+
+
+# What a second draw found
+
+@pytest.mark.parametrize("digits", range(1, 9))
+def test_a_part_that_rounding_makes_a_little_smaller_has_no_digit_more(digits):
+    part = 10.0**-digits
+    for factor in (1.0, 1.0 - 1e-15, 1.0 + 1e-15, 1.0 - 1e-10, 1.0 + 1e-10):
+        assert rounding._digits(part * factor) == digits
+    assert rounding._digits(part * (1.0 - 1e-7)) == digits + 1
+    assert rounding._digits(part * (1.0 + 1e-7)) == digits
+
+
+def test_a_column_of_a_decimal_range_has_the_digits_of_that_range():
+    # 0.3 - 0.2 is a little less than 0.1.
+    assert [rounding._zones(tm.Column("x", lower, upper))[0] for lower, upper in ((0.2, 0.3), (0.0, 0.1), (0.7, 0.8))
+            ] == [rounding._zones(tm.Column("x", 0.0, 0.1))[0]] * 3
+
+
+def test_functions_of_numbers_need_a_column_of_numbers():
+    schema = tm.Schema([tm.Column(name, kind="categorical", categories=("p", "q")) for name in "ab"])
+    frame = pd.DataFrame({name: ["p", "q"] * 50 for name in "ab"})
+    made = tm.synthesize(frame, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=32, iterations=1),
+                         np.random.default_rng(0))
+    with pytest.raises(InputError, match="such queries need a column of numbers, and the table has no such column"):
+        made.release.of_numbers()
