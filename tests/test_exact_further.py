@@ -14,10 +14,14 @@ import trigmech as tm
 from trigmech.acceptance.criteria import Criterion
 from trigmech.acceptance.questions import Questions
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError
+from trigmech.domain import Domain
+from trigmech.errors import BudgetError, InputError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.queries.functions import Functions
+from trigmech.report import pair_figures
 from trigmech.schema import rounding, values
 from trigmech.schema.lookup import LARGEST, Lookup
 from trigmech.tables.lenient import LenientFile
@@ -235,3 +239,33 @@ def test_functions_of_numbers_need_a_column_of_numbers():
                          np.random.default_rng(0))
     with pytest.raises(InputError, match="such queries need a column of numbers, and the table has no such column"):
         made.release.of_numbers()
+
+
+@pytest.mark.parametrize(("members", "count"), [
+    (slice(0, 4, 2), 2), (slice(4, 0, -1), 4), (slice(2, 2), 0), (slice(9, 12), 0)])
+def test_members_of_a_query_are_consecutive_functions(members, count):
+    features = Features(ChebyshevBasis.tensor(1, 6))
+    assert Functions.of(features, members=slice(1, 4)).size == 3
+    assert Functions(features, Domain(1), np.ones(features.K - 1), slice(1, None)).size == features.K - 1
+    with pytest.raises(BudgetError, match="are not consecutive functions of"):
+        Functions(features, Domain(1), np.ones(count), members)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_zero_byte_is_told_with_its_line(tmp_path, first):
+    path = tmp_path / "t.csv"
+    before = b"a\n1\n" if first else b"a\n" + b"1\n" * 2**20
+    path.write_bytes(before + b"2\x00\n3\n")
+    assert LenientFile(path).undecodable() == 1 + before.count(b"\n")
+    path.write_bytes(before)
+    assert LenientFile(path).undecodable() is None
+
+
+def test_numbers_at_the_axes_of_rows_as_points_are_written_in_full_up_to_fourteen_letters():
+    rows = np.zeros(3), np.zeros(3)
+    marks = [(0.0, "-1,234,567.89"), (0.5, 14 * "i"), (1.0, 15 * "i")]
+    axis = pair_figures.Axis("x", (0.0, 1.0), [(0.0, "0")])
+    figure = pair_figures.cloud([rows], axis, pair_figures.Axis("y", (0.0, 1.0), marks), ["title"])
+    told = [each.get_text() for each in figure.axes[0].get_yticklabels()]
+    assert told[:2] == [text for _, text in marks[:2]]
+    assert len(told[2]) <= 14
