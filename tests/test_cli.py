@@ -244,6 +244,7 @@ def test_a_release_from_standard_input_to_standard_output_and_for_machines(run, 
     rows = list(csv.reader(io.StringIO(said)))
     assert (len(rows), rows[0]) == (6, NAMES)
     assert "NOT PRIVATE" in told
+    assert " written: new.tm and standard output (5 rows, " in " ".join(told.split())
     points = tm.load("new.tm").distribution.points
     status, said, told = run(*RELEASE, "--force", "--simulate", "1", "--json", "--csv", "synth.parquet")
     assert (status, told) == (0, "")

@@ -153,6 +153,18 @@ def test_too_many_combinations_are_refused_before_the_charge():
         witness(Schema(columns, rules))
 
 
+def test_a_search_without_an_end_is_not_told_as_constraints_that_no_row_can_satisfy(monkeypatch):
+    columns = [Column("a", 0.0, 1.0), Column("b", 0.0, 1.0)]
+    assert keeps(Schema(columns, ["a < b"]), witness(Schema(columns, ["a < b"]))).all()
+    # Without constraints every row will do.
+    assert witness(Schema(columns)).shape == (1, 2)
+    for found, said in ((None, "a search of 1000000 steps did not find out whether a synthetic row can satisfy"),
+                        (False, "no synthetic row can satisfy")):
+        monkeypatch.setattr(constrained_module, "combination", lambda tables, found=found: found)
+        with pytest.raises(InputError, match=f"{said} these constraints.*'a < b'"):
+            witness(Schema(columns, ["a < b"]))
+
+
 @pytest.mark.nightly
 @laws
 @given(st.lists(trees(conditions()), min_size=1, max_size=3), st.integers(0, 2**32))

@@ -230,9 +230,56 @@ def test_frequent_values_keep_their_first_line_and_lose_the_rarest_count(monkeyp
     assert (look.complete, look.total) == (False, 6)
     assert look.above(0) == [(5.0, 2, (12,)), (7.0, 1, (15,))]
     assert look.above(2) == [(5.0, 2, (12,))]
-    # Of a chunk of more values than are counted, the most frequent alone.
+    # Of a chunk of more values than are counted, those that are more frequent than the first that is not.
     look.add(np.array([1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 5.0, 5.0]), np.arange(8))
-    assert look.above(0) == [(3.0, 1, (3,))]
+    assert look.above(0) == [(5.0, 1, (12,))]
+    look.add(np.array([1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0, 4.0]), np.arange(20, 28))
+    assert look.above(0) == [(3.0, 2, (23,))]
+    # Others have no count; the least and the greatest are known.
+    assert (look.some.tolist(), look.different) == ([1.0, 7.0], 3)
+
+
+def test_a_frequent_value_loses_no_more_than_its_bound_whatever_the_chunks(monkeypatch):
+    monkeypatch.setattr(tallies, "COUNTED", 8)
+    look, held, total = tallies.Frequent(), 0, 0
+    # What is lost within a chunk and what is lost between chunks was counted twice.
+    for chunk in [[-1.0] * 20, *([*np.repeat(np.arange(8.0) + 8 * i, 2), -1.0] for i in range(15))]:
+        look.add(np.array(chunk), np.arange(len(chunk)))
+        held, total = held + chunk.count(-1.0), total + len(chunk)
+        known = {value: count for value, count, _ in look.above(0)}
+        assert held - total / 9 <= known.get(-1.0, 0) <= held
+    assert known[-1.0] >= 2
+
+
+def test_some_values_are_known_that_lie_evenly_among_all(monkeypatch):
+    monkeypatch.setattr(tallies, "COUNTED", 5)
+    look = tallies.Frequent()
+    for chunk, some in (([3.0, 1.0, 1.0], [1.0, 3.0]), ([2.0, 4.0, 0.0], [0.0, 1.0, 2.0, 3.0, 4.0]),
+                        ([5.0, 6.0, 7.0, 8.0], [0.0, 2.0, 4.0, 6.0, 8.0]), ([2.0, 2.0], [0.0, 2.0, 4.0, 6.0, 8.0])):
+        look.add(np.array(chunk), np.arange(len(chunk)))
+        assert look.some.tolist() == some
+    assert (look.complete, look.different) == (False, 6)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 4])
+def test_a_value_of_many_rows_is_told_whatever_the_number_of_chunks(monkeypatch, chunks):
+    """After every second chunk of different numbers it was the only one with a count, and nothing was told."""
+    monkeypatch.setattr(tallies, "COUNTED", 64)
+    look, rng = NumberLook(tm.Column("x", lower=0.0, upper=1.0)), np.random.default_rng(0)
+    for _ in range(chunks):
+        values = rng.uniform(0.25, 1.0, 400)
+        values[:40] = 0.0
+        look.add(values, {}, np.arange(400))
+    told = [each for each in look.findings() if each.kind == "special"]
+    assert len(told) == 1
+    assert 40 * chunks - 400 * chunks / 65 <= told[0].count <= 40 * chunks
+    # One among others, in the middle, is no special one.
+    look = NumberLook(tm.Column("x", lower=0.0, upper=1.0))
+    for _ in range(chunks):
+        values = rng.uniform(0.0, 1.0, 400)
+        values[:40] = 0.5
+        look.add(values, {}, np.arange(400))
+    assert not [each for each in look.findings() if each.kind == "special"]
 
 
 def test_findings_are_told_by_severity_with_their_lines():

@@ -289,6 +289,28 @@ def test_draws_of_a_history_are_returned_for_their_own_charge_and_shape_alone():
             Recorder(history).known(charge, shape)
 
 
+def test_a_recorder_without_a_file_begins_and_removes_none_and_one_with_a_file_asks_it():
+    class File:
+        def __init__(self):
+            self.asked = []
+
+        def begin(self):
+            self.asked.append("begin")
+            return len(self.asked) == 1
+
+        def remove(self):
+            self.asked.append("remove")
+
+    alone = Recorder(None)
+    assert alone.begin() is False
+    alone.remove()
+    file = File()
+    recorder = Recorder(None, file)
+    assert (recorder.begin(), recorder.begin()) == (True, False)
+    recorder.remove()
+    assert file.asked == ["begin", "begin", "remove"]
+
+
 def test_a_round_goes_on_with_the_file_of_its_own_run_and_draws_alone(book, tmp_path):
     parts, design = parts_and_design(mechanism=None)
     path = tmp_path / "rounds"

@@ -251,6 +251,17 @@ def test_a_cell_of_a_number_is_cut_at_gaps_with_rows_on_both_sides(mass, least, 
     assert np.flatnonzero(np.diff(cells)).tolist() == [cut - 1 for cut in cut_by_hand(mass, edges, least)]
 
 
+@pytest.mark.parametrize(("mass", "least", "cells"), [
+    # Enough lies on both sides at one place alone: at the gap's end, at its beginning, and nowhere.
+    ([0.1, 1e-4, 0.1002], 0.10005, [0, 0, 1]), ([0.1002, 1e-4, 0.1], 0.10005, [0, 1, 1]),
+    ([0.1, 1e-4, 0.1], 0.10005, [0, 0, 0])])
+def test_a_gap_is_cut_where_one_place_alone_leaves_enough_on_both_sides(mass, least, cells):
+    mass, edges = np.array(mass), np.array([-1.0, -0.99, 0.98, 1.0])
+    made = dependence._cut_at_gaps(np.zeros(3, dtype=np.int64), mass, edges, least).tolist()
+    assert np.flatnonzero(np.diff(made)).tolist() == [cut - 1 for cut in cut_by_hand(mass, edges, least)]
+    assert made == cells
+
+
 def test_cuts_at_gaps_are_those_of_direct_variances_and_keep_the_cells():
     rng = np.random.default_rng(4)
     cuts = 0

@@ -11,6 +11,7 @@ import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import posterior
+from trigmech.inference import unresolved as unresolved_module
 from trigmech.inference.tails import MOST_ADDED, with_tails
 from trigmech.inference.unresolved import MOST_SHARE, Unresolved, excess, unresolved
 from trigmech.measurement.released import Release
@@ -124,6 +125,25 @@ def test_waves_give_a_mean_the_variance_of_a_place_drawn_evenly():
     part = (TENTHS.codes(points) == 3).mean()
     np.testing.assert_allclose((contributed**2).sum(), (0.8 * part * 0.2) ** 2 / 12.0, rtol=0.03)
     assert not Unresolved(0, TENTHS, shares).waves(points[:0])[0].size
+
+
+@pytest.mark.parametrize("indicators", [(), (1,)])
+def test_waves_of_integers_count_the_values_of_an_interval(indicators):
+    """An interval's ends are no places of its values: each of five values has a fifth of it."""
+    levels = np.linspace(-1.0, 1.0, 12)
+    partition = Partition(indicators, 0, np.array([-1.0, 0.5 * (levels[4] + levels[5]), 1.0]), levels)
+    own = np.random.default_rng(1).integers(0, 12, 600)
+    points = np.zeros((600, 1 + len(indicators)))
+    points[:, 0] = levels[own]
+    values, wide = Unresolved(0, partition, np.array([0.5, 0.3])).waves(points)
+    k = np.arange(1, unresolved_module.WAVES + 1)
+    assert len(wide) == 2 * len(k)
+    for i, (first, count) in enumerate(((0, 5), (5, 7))):
+        held = (first <= own) & (own < first + count)
+        waves = np.cos(np.pi * k * (own[held, None] - first + 0.5) / count) * np.sqrt(2.0 / held.mean())
+        found = values[:, i * len(k) : (i + 1) * len(k)]
+        np.testing.assert_allclose(found[held], waves - waves.mean(axis=0), atol=1e-12)
+        assert not found[~held].any()
 
 
 @lru_cache

@@ -132,7 +132,7 @@ class NumberLook(ColumnLook):
         column, seen = self._column, self._frequent
         if column.kind == "binary" or seen.different < SPECIAL_DIFFERENT or self._rows < FEWEST:
             return []
-        values = np.sort([value for value, _, _ in seen.above(0.0)])
+        values = seen.some
         reach = APART * (values[-1] - values[0])
         lower, upper = (-math.inf, math.inf) if column.private_bounds else column.bounds
         found = []

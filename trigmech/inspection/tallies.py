@@ -45,9 +45,13 @@ class Frequent:
 
     Source: Misra and Gries (1982), "Finding repeated elements": a count is too low by at most the number of rows
     divided by :data:`COUNTED`. All counts are exact as long as there are no more different values than that.
+
+    some: Different values, ascending: all of them if there are no more than so many, and otherwise the least, the
+        greatest, and others as evenly between them as chunks tell. Rare ones have no count, so these are kept apart.
     """
 
     def __init__(self) -> None:
+        self.some: Array = np.empty(0)
         self._counts: dict[float, int] = {}
         self._first: dict[float, list[int]] = {}
         self.total, self.complete = 0, True
@@ -56,11 +60,13 @@ class Frequent:
         """Count the numbers of a chunk (k,), which has no missing value."""
         self.total += len(values)
         different, first, counts = np.unique(values, return_index=True, return_counts=True)
+        self.some = _thinned(np.union1d(self.some, different))
         if len(different) > COUNTED:
-            # Only the frequent ones of a chunk can be frequent in all.
+            # What one loses here, each of more than so many others loses as well, so the bound holds.
             self.complete = False
-            most = np.sort(np.argsort(-counts, kind="stable")[:COUNTED])
-            different, first, counts = different[most], first[most], counts[most]
+            lost = int(np.partition(counts, -COUNTED - 1)[-COUNTED - 1])
+            most = np.flatnonzero(counts > lost)
+            different, first, counts = different[most], first[most], counts[most] - lost
         for value, at, count in zip(different.tolist(), first.tolist(), counts.tolist(), strict=True):
             self._counts[value] = self._counts.get(value, 0) + count
             self._first.setdefault(value, [int(lines[at])])
@@ -73,13 +79,20 @@ class Frequent:
     @property
     def different(self) -> int:
         """The number of different values, at least; exact if ``complete``."""
-        return len(self._counts)
+        return len(self._counts) if self.complete else COUNTED + 1
 
     def above(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
         """Return values that at least so many rows hold, with counts and first lines, the heaviest first."""
         heavy = [value for value, count in self._counts.items() if count >= least]
         return [(value, self._counts[value], tuple(self._first[value]))
                 for value in sorted(heavy, key=lambda value: -self._counts[value])]
+
+
+def _thinned(values: Array) -> Array:
+    """Return at most :data:`COUNTED` of ascending values, evenly, with the first and the last."""
+    if len(values) <= COUNTED:
+        return values
+    return values[np.linspace(0, len(values) - 1, COUNTED).astype(np.int64)]
 
 
 class Different:

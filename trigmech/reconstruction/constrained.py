@@ -26,7 +26,7 @@ from trigmech.reconstruction.rows import RowObjective
 from trigmech.schema.cells import ConstraintCells
 from trigmech.schema.constraints import Constraint
 from trigmech.schema.encoding import decode, decoded_number, number_at, place_of, rounded_within
-from trigmech.schema.satisfiability import combination, connected, representatives
+from trigmech.schema.satisfiability import STEPS, combination, connected, representatives
 from trigmech.schema.schema import Schema
 
 # Columns that are compared with each other are cut at a grid of released edges. The grid is the finest of these for
@@ -276,14 +276,17 @@ def witness(schema: Schema) -> Array:
     names = [str(j) for j in range(schema.d)]
     taken = combination([(tuple(names[j] for j in held), allowed[np.ix_(*(rows._codes[j] for j in held))])
                          for held, allowed in rows._rules]) if rows._rules else {}
-    if taken is None or taken is not False:
-        chosen = np.array([(taken or {}).get(name, 0) for name in names], dtype=np.int32)
+    if taken is None:
+        raise InputError(f"a search of {STEPS} steps did not find out whether a synthetic row can satisfy these "
+                         f"constraints; write fewer or simpler ones: {texts}")
+    if taken is not False:
+        chosen = np.array([taken.get(name, 0) for name in names], dtype=np.int32)
         tries = np.arange(256.0)[:, None]
         # The places are evenly spread in each column, and differ in any two columns. Every second row has equal places.
         fractions = np.where(tries % 2, tries * np.sqrt(np.arange(schema.d) + 2.5), tries * math.sqrt(0.5)) % 1.0
         points = placed(rows.columns, np.tile(chosen, (len(tries), 1)), fractions, schema.domain.d)
         good = np.flatnonzero(keeps(schema, points))
-        if taken is not None and len(good):
+        if len(good):
             return points[good[:1]]
     raise InputError(f"no synthetic row can satisfy these constraints: {texts}. If a continuous column must equal a "
                      "value, list this value in `special`; if it must lie between two close numbers, raise `decimals`")

@@ -158,11 +158,13 @@ class LenientFile(TableFile):
         with self._row_free():
             stream = self._stream()
             while True:
-                block = stream.read(2**20)
+                block, held = stream.read(2**20), len(decoder.getstate()[0])
                 try:
                     text = decoder.decode(block, final=not block)
                 except UnicodeError as problem:
-                    return line + block[: getattr(problem, "start", 0)].count(b"\n")
+                    # Its place counts from the first byte of a character that the block before left unfinished.
+                    good = block[: max(getattr(problem, "start", 0) - held, 0)]
+                    return line + decoder.decode(good).count("\n")
                 if "\0" in text:
                     return line + text.partition("\0")[0].count("\n")
                 if not block:

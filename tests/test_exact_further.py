@@ -1,0 +1,271 @@
+"""Laws of lines of a further draw by chance from the whole package, and of others of the same kind beside them."""
+
+import decimal
+import json
+import math
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trigmech as tm
+from trigmech.acceptance.criteria import Criterion
+from trigmech.acceptance.questions import Questions
+from trigmech.distribution import Distribution
+from trigmech.domain import Domain
+from trigmech.errors import BudgetError, InputError
+from trigmech.evaluation.plausible import PlausibleTables
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
+from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.queries.functions import Functions
+from trigmech.report import pair_figures
+from trigmech.schema import rounding, values
+from trigmech.schema.lookup import LARGEST, Lookup
+from trigmech.tables.lenient import LenientFile
+from trigmech.thesis import candidates
+from trigmech.workload import coefficients
+
+# Acceptance tests and checks
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_a_correlation_needs_numbers_that_differ_in_both_columns(constant):
+    schema = tm.Schema([tm.Column("a", 0.0, 1.0), tm.Column("b", 0.0, 1.0)])
+    points = np.column_stack([np.linspace(-1.0, 1.0, 9), np.linspace(1.0, -1.0, 9)])
+    asked = Criterion("correlation", 0.5, columns=("a", "b"))
+    # Two different numbers are enough.
+    points[:, constant] = np.where(np.arange(9) < 3, -0.5, 0.5)
+    assert 0.1 < abs(Questions(schema, Distribution(points, np.full(9, 1.0 / 9.0))).query(asked).reference) < 0.9
+    points[:, constant] = 0.5
+    with pytest.raises(InputError, match=f"needs numbers that differ, and {'ab'[constant]!r} is constant"):
+        Questions(schema, Distribution(points, np.full(9, 1.0 / 9.0))).query(asked)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, False, np.float64(0.0), decimal.Decimal(0)])
+def test_a_zero_beside_values_of_other_types_is_a_number(value):
+    frame = pd.DataFrame({"x": pd.Series([value, "word", None, 1] * 10, dtype=object)})
+    found = {each.kind: each.count for each in tm.check(frame, tm.Schema([tm.Column("x", 0, 10)])).found}
+    assert (found["type"], found["missing"]) == (10, 10)
+
+
+# Plausible tables
+
+
+@pytest.mark.parametrize("n", [300, 1_000])
+def test_plausible_numbers_within_a_cell_keep_to_a_constraint_of_two_columns(n):
+    """Pairs of cells on the diagonal hold rows that keep `first <= last` and rows that do not."""
+    schema = tm.Schema([tm.Column("first", 0.0, 1.0), tm.Column("last", 0.0, 1.0)], ["first <= last"])
+    rng = np.random.default_rng(0)
+    first = rng.uniform(0.0, 1.0, n)
+    frame = pd.DataFrame({"first": first, "last": np.minimum(first + rng.exponential(0.02, n), 1.0)})
+    made = tm.synthesize(frame, schema, tm.Budget(2.0, 1e-6), tm.TableMechanism(), np.random.default_rng(4))
+    rng = np.random.default_rng(1)
+    points = PlausibleTables(made.release.described(schema), rng).draw(300, rng)
+    assert schema.holds(schema.decode(points)).all()
+
+
+# Formulas
+
+
+@pytest.mark.parametrize("operator", ["+", "-", "*", "/", "**"])
+def test_a_formula_computes_with_each_operator_on_both_sides(operator):
+    names = ["x", "y"]
+    right = parsed_formula(f"y ~ I(x {operator} 2)", names).right
+    assert re.sub(r"column_(\d)_", lambda place: names[int(place[1])], right).endswith(f"I((x {operator} 2.0))")
+    left = parsed_formula(f"log(y {operator} x) ~ x", names).left
+    assert re.sub(r"column_(\d)_", lambda place: names[int(place[1])], left) == f"log((y {operator} x))"
+
+
+@pytest.mark.parametrize("operator", ["//", "%", "@", "<<", "|", "&", "^"])
+def test_a_formula_computes_with_no_other_operator(operator):
+    for formula in (f"y ~ I(x {operator} 2)", f"log(y {operator} x) ~ x"):
+        with pytest.raises(InputError, match="a formula must not have"):
+            parsed_formula(formula, ["x", "y"])
+
+
+@pytest.mark.parametrize("function", ["I", *FUNCTIONS])
+def test_each_function_of_a_formula_is_kept(function):
+    found = parsed_formula(f"{function}(y) ~ {function}(x)", ["x", "y"])
+    assert f"{function}(" in found.left
+    assert f"{function}(" in found.right
+
+
+# Files
+
+@pytest.mark.parametrize(("encoding", "before", "damaged"), [
+    # The euro sign has three bytes, of which two end the first block; the damaged byte ends a line.
+    ("utf-8", b"x" * (2**20 - 6) + b"\nab" + b"\nc" + "€".encode()[:1], b"\xff\nmore\n"),
+    ("utf-8", b"\n" * 3 + b"x" * (2**20 - 5) + "€".encode(), b"\xff\nmore\n"),
+    # A letter whose bytes hold that of a line's end.
+    ("utf-16-le", "Ċ\n".encode("utf-16-le") * 5, b"\x00\xdc\n\x00"),
+], ids=["in the letter", "after the letter", "two bytes"])
+def test_the_line_of_undecodable_bytes_is_that_of_an_editor_wherever_a_block_ends(tmp_path, encoding, before, damaged):
+    path = tmp_path / "t.csv"
+    path.write_bytes(before + damaged)
+    valid = before.decode(encoding, errors="ignore")
+    assert LenientFile(path, encoding=encoding).undecodable() == 1 + valid.count("\n")
+
+
+# Pages
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize(("names", "said"), [
+    ("cba", "release 'last' has the common columns in another order than the first one; the order must be a, b, c"),
+    ("bxa", "release 'last' has the common columns in another order than the first one; the order must be a, b"),
+    ("xyz", "the releases have no column in common")])
+def test_every_release_is_compared_with_the_first_one_s_columns(place, names, said):
+    schemas = [tm.Schema([tm.Column(name, 0.0, 1.0) for name in "abc"]) for _ in range(5)]
+    schemas[place + 1] = tm.Schema([tm.Column(name, 0.0, 1.0) for name in names])
+    releases = {f"release {k}" if k != place + 1 else "last": SimpleNamespace(schema=schema)
+                for k, schema in enumerate(schemas)}
+    with pytest.raises(InputError) as problem:
+        tm.compare(releases)
+    assert str(problem.value) == said
+
+
+# Schemas
+
+@pytest.mark.parametrize("rules", [[], ["a <= b"], ["a <= b", "a > 0"]])
+@pytest.mark.parametrize("person", [None, "who"])
+@pytest.mark.parametrize("derived", [{}, {"c": "a + b"}, {"c": "a + b", "d": "c + 1"}])
+def test_a_schema_as_plain_data_has_just_the_parts_that_it_has(rules, person, derived):
+    schema = tm.Schema([tm.Column("a", 0.0, 1.0), tm.Column("b", 0.0, 1.0)], rules, person, derived)
+    plain = json.loads(json.dumps(schema.to_dict()))
+    assert {key: len(value) for key, value in plain.items()} == {"columns": 2} | {
+        key: len(value) for key, value in (("constraints", rules), ("person", person or ""), ("derived", derived))
+        if value}
+    assert tm.Schema.from_dict(plain) == schema
+    assert tm.Schema.from_dict(plain).table_names == schema.table_names == ("a", "b", *derived)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("place", ["key", "result"])
+def test_numbers_to_look_up_are_below_the_largest_on_both_sides_of_zero(sign, place):
+    def held(value):
+        (key, result), = Lookup("t", [(value, 1) if place == "key" else (1, value)]).rows
+        return key if place == "key" else result
+
+    largest = math.nextafter(LARGEST, 0.0)
+    assert held(sign * largest) == sign * largest
+    assert (held(sign * 2**53), type(held(sign * 2**53))) == (sign * 2.0**53, float)
+    assert (held(sign * (2**53 - 1.0)), type(held(sign * (2**53 - 1.0)))) == (sign * (2**53 - 1), int)
+    for value in (LARGEST, 10**400, math.inf, np.float64(LARGEST), int(LARGEST)):
+        with pytest.raises(InputError, match="must have finite numbers and text"):
+            held(sign * value)
+
+
+@pytest.mark.parametrize("formula", ["-a", "0 - a", "a * -1", "round(-a, 1)", "-a / 3", "-b"])
+def test_no_derived_number_is_a_negative_zero(formula):
+    schema = tm.Schema([tm.Column("a", 0.0, 1.0, special=[0]), tm.Column("b", 0, 5, kind="integer")],
+                       derived={"c": formula})
+    found = schema.completed({"a": np.array([0.0, 1e-9, 1.0]), "b": np.array([0, 0, 1])})["c"]
+    assert found[:2].tolist() == [0.0, 0.0]
+    assert found[2] < 0.0
+    assert np.signbit(found).tolist() == [False, False, True]
+
+
+def test_no_other_number_that_is_written_is_a_negative_zero():
+    column = tm.Column("x", -1.0, 1.0)
+    rounded = rounding._to_digits(column, np.array([-1e-3 / 3.0, -0.3, 1e-3 / 3.0]), np.array([1, 1, 1]))
+    for found in (rounded[[0, 2]], values.float_of(-0.0), values.plain_category(-0.0),
+                  values.plain_category(np.float64(-0.0))):
+        assert np.all(np.asarray(found) == 0.0)
+        assert not np.signbit(found).any()
+    assert rounded[1] == -0.3
+
+
+# The thesis
+
+@pytest.mark.parametrize("levels", [None, 2, 5])
+@pytest.mark.parametrize("count", [7, 40])
+def test_even_weights_are_judged_by_the_values_that_the_program_has(monkeypatch, levels, count):
+    """More points than are taken, in several parts; the program's values are rounded to levels, if there are some."""
+    monkeypatch.setattr(candidates, "EVEN_POINTS", 16)
+    monkeypatch.setattr(candidates, "POINTS_AT_A_TIME", 5)
+    basis = ChebyshevBasis.tensor(2, 3)
+    rng = np.random.default_rng(3)
+    points, target = rng.uniform(-1.0, 1.0, (count, 2)), rng.uniform(-0.5, 0.5, basis.K)
+    found = candidates.even_fit(basis, points, target, None, levels)
+    held = np.flatnonzero(found.weights)
+    taken = min(count, 16)
+    assert held.tolist() == [k * count // taken for k in range(taken)]
+    assert set(found.weights[held]) == {1.0 / taken}
+    exact = basis.evaluate(points[held])
+    values = exact if levels is None else candidates.round_to_levels(exact, levels)
+    assert found.objective == found.gap == pytest.approx(np.abs(values.mean(axis=0) - target).sum(), rel=1e-12)
+    assert (levels is None) == bool(np.isclose(found.objective, np.abs(exact.mean(axis=0) - target).sum(), rtol=1e-9))
+
+
+# Query families
+
+@pytest.mark.parametrize("place", [0, 3, 5])
+@pytest.mark.parametrize("value", [-1e-12, -1.0, np.nan, np.inf, -np.inf, -0.0])
+def test_one_importance_alone_is_refused_wherever_it_stands(place, value):
+    given = np.arange(1.0, 7.0).reshape(2, 3)
+    given.flat[place] = value
+    family = SimpleNamespace(labels=("one", "other"), importance=lambda index: given)
+    index = np.ones((3, 1), dtype=np.int64)
+    if value == 0.0:
+        assert coefficients._asked(family, index).tolist() == given.tolist()
+        return
+    with pytest.raises(InputError, match="must return finite numbers that are at least 0"):
+        coefficients._asked(family, index)
+
+
+# What a second draw found
+
+@pytest.mark.parametrize("digits", range(1, 9))
+def test_a_part_that_rounding_makes_a_little_smaller_has_no_digit_more(digits):
+    part = 10.0**-digits
+    for factor in (1.0, 1.0 - 1e-15, 1.0 + 1e-15, 1.0 - 1e-10, 1.0 + 1e-10):
+        assert rounding._digits(part * factor) == digits
+    assert rounding._digits(part * (1.0 - 1e-7)) == digits + 1
+    assert rounding._digits(part * (1.0 + 1e-7)) == digits
+
+
+def test_a_column_of_a_decimal_range_has_the_digits_of_that_range():
+    # 0.3 - 0.2 is a little less than 0.1.
+    assert [rounding._zones(tm.Column("x", lower, upper))[0] for lower, upper in ((0.2, 0.3), (0.0, 0.1), (0.7, 0.8))
+            ] == [rounding._zones(tm.Column("x", 0.0, 0.1))[0]] * 3
+
+
+def test_functions_of_numbers_need_a_column_of_numbers():
+    schema = tm.Schema([tm.Column(name, kind="categorical", categories=("p", "q")) for name in "ab"])
+    frame = pd.DataFrame({name: ["p", "q"] * 50 for name in "ab"})
+    made = tm.synthesize(frame, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=32, iterations=1),
+                         np.random.default_rng(0))
+    with pytest.raises(InputError, match="such queries need a column of numbers, and the table has no such column"):
+        made.release.of_numbers()
+
+
+@pytest.mark.parametrize(("members", "count"), [
+    (slice(0, 4, 2), 2), (slice(4, 0, -1), 4), (slice(2, 2), 0), (slice(9, 12), 0)])
+def test_members_of_a_query_are_consecutive_functions(members, count):
+    features = Features(ChebyshevBasis.tensor(1, 6))
+    assert Functions.of(features, members=slice(1, 4)).size == 3
+    assert Functions(features, Domain(1), np.ones(features.K - 1), slice(1, None)).size == features.K - 1
+    with pytest.raises(BudgetError, match="are not consecutive functions of"):
+        Functions(features, Domain(1), np.ones(count), members)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_zero_byte_is_told_with_its_line(tmp_path, first):
+    path = tmp_path / "t.csv"
+    before = b"a\n1\n" if first else b"a\n" + b"1\n" * 2**20
+    path.write_bytes(before + b"2\x00\n3\n")
+    assert LenientFile(path).undecodable() == 1 + before.count(b"\n")
+    path.write_bytes(before)
+    assert LenientFile(path).undecodable() is None
+
+
+def test_numbers_at_the_axes_of_rows_as_points_are_written_in_full_up_to_fourteen_letters():
+    rows = np.zeros(3), np.zeros(3)
+    marks = [(0.0, "-1,234,567.89"), (0.5, 14 * "i"), (1.0, 15 * "i")]
+    axis = pair_figures.Axis("x", (0.0, 1.0), [(0.0, "0")])
+    figure = pair_figures.cloud([rows], axis, pair_figures.Axis("y", (0.0, 1.0), marks), ["title"])
+    told = [each.get_text() for each in figure.axes[0].get_yticklabels()]
+    assert told[:2] == [text for _, text in marks[:2]]
+    assert len(told[2]) <= 14
