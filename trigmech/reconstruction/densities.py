@@ -19,7 +19,7 @@ averaging.
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from trigmech._arrays import Array
 from trigmech.functions import prefix_sums
 from trigmech.functions.contrasts import contrasts
 from trigmech.reconstruction.bases import EVEN, bases
+from trigmech.reconstruction.density_models import Models
 from trigmech.reconstruction.lumps import Lumps
 
 # The factors (1 + b,) by which prior probabilities differ from usual ones, for the even base and the others.
@@ -141,53 +142,6 @@ def _best(library: "_Library", values: Array, noise: float, most: int, rival: fl
 
 
 @dataclass(frozen=True, eq=False)
-class _Models:
-    """Bases (b, m), their cosines (b, m, K), and the matrices that the evidence needs.
-
-    Let D be the diagonal matrix of the roots of k^-r, for one decay r, and G the Gram matrix of the measured cosines.
-    Then D G D = U diag(gains) U', with ``gains`` (b, r, K) and ``loadings`` U' D (b, r, K, K). The coefficients'
-    variances are ``variances`` (v,) times k^-r. ``spread`` (c, m) distributes a base's intervals over the measured
-    ones, ``crossed`` (c, m) is F'F spread, and ``gram`` (m, m) is spread' F'F spread. ``between`` (b, m) and
-    ``squares`` (b,) are the products of ``gram`` with each base, on one side and on both. ``priors`` (b, 1, 1) are the
-    logarithms of single models' probabilities.
-    """
-
-    bases: Array
-    cosines: Array
-    gains: Array
-    loadings: Array
-    variances: Array
-    spread: Array
-    crossed: Array
-    gram: Array
-    between: Array
-    squares: Array
-    priors: Array
-
-    def effects(self, b: int) -> Array:
-        """Return F'F times each cosine (c, K) of a base."""
-        return self._effects_of_the_only if len(self.bases) == 1 else self.crossed @ self.cosines[b]
-
-    @cached_property
-    def _effects_of_the_only(self) -> Array:
-        return self.crossed @ self.cosines[0]
-
-    @classmethod
-    def of(cls, shapes: tuple[Array, Array, Array], factor: Array, spread: Array,
-           grid: tuple[Array, Array]) -> "_Models":
-        (bases, cosines, probabilities), (decays, variances) = shapes, grid
-        crossed = factor.T @ (factor @ spread)
-        gram = spread.T @ crossed
-        roots = np.arange(1.0, cosines.shape[2] + 1.0) ** (-decays[:, None] / 2.0)
-        own = np.swapaxes(cosines, 1, 2) @ (gram @ cosines)
-        gains, vectors = np.linalg.eigh(roots[:, :, None] * own[:, None] * roots[:, None, :])
-        between = bases @ gram
-        return cls(bases, cosines, np.maximum(gains, 0.0), np.swapaxes(vectors, 2, 3) * roots[:, None, :], variances,
-                   spread, crossed, gram, between, (between * bases).sum(axis=1),
-                   np.log(probabilities / (len(decays) * len(variances)))[:, None, None])
-
-
-@dataclass(frozen=True, eq=False)
 class _Library:
     """The models of a histogram of c intervals that is measured by F (q, c): with the even base and with others.
 
@@ -196,7 +150,7 @@ class _Library:
 
     factor: Array
     gram: Array
-    kinds: tuple[_Models, ...]
+    kinds: tuple[Models, ...]
     lumps: Lumps
     parts: int = 1
 
@@ -239,9 +193,9 @@ def _library(count: int, measured: bool | int, parts: int = 1) -> _Library:
     spread = np.diff(np.clip(np.linspace(0.0, coarse, count + 1)[:, None] - np.arange(coarse), 0.0, 1.0), axis=0)
     gram = factor.T @ factor
     return _Library(factor, gram, (
-        _Models.of((np.full((1, finest), 1.0 / finest), waves[None], np.array([EVEN])), factor,
+        Models.of((np.full((1, finest), 1.0 / finest), waves[None], np.array([EVEN])), factor,
                    spread if parts > 1 else np.eye(count), (DECAYS_OF_EVEN, VARIANCES_OF_EVEN)),
-        _Models.of(bases(coarse)[:3], factor, spread, (DECAYS, VARIANCES))), Lumps.of(count, parts, gram), parts)
+        Models.of(bases(coarse)[:3], factor, spread, (DECAYS, VARIANCES))), Lumps.of(count, parts, gram), parts)
 
 
 def _explained(library: _Library, values: Array, noise: float, chosen: NDArray[np.int64],
@@ -294,8 +248,7 @@ class _Beside:
     with each lump and with itself.
     """
 
-    lumps: Lumps
-    gram: Array
+    library: _Library
     effects: Array
     taken: Array
     moved: Array
@@ -308,30 +261,45 @@ class _Beside:
         """Return the lumps' effects under the most probable model of a kind."""
         models, (b, r, v) = found.library.kinds[kind], found.best[kind]
         base, cosines, loadings = models.bases[b], models.cosines[b], models.loadings[b, r]
-        lumps = found.library.lumps
-        moved, of_base = lumps.shapes @ (models.crossed @ base), models.gram @ base
-        between = float(base @ of_base)
-        effects = (lumps.shapes @ models.effects(b) - of_base @ cosines) @ loadings.T
+        lumps, (moved, of_base, between, effects) = found.library.lumps, _effects(found.library, kind, b, r)
         variance = (1.0 - float(found.masses.sum())) ** 2 * models.variances[v]
         taken = variance / (found.noise**2 + variance * models.gains[b, r])
         coarse = models.spread.T @ found.seen
         own = loadings @ (cosines.T @ (coarse - of_base))
         scores = lumps.shapes @ found.seen - base @ coarse - (moved - between) - effects @ (taken * own)
         scores /= found.noise**2
-        return cls(lumps, found.library.gram, effects, taken, moved, between, found.noise, scores)
+        return cls(found.library, effects, taken, moved, between, found.noise, scores)
 
     def precisions(self, chosen: NDArray[np.int64]) -> Array:
         """Return the precisions (l, a) between the masses of all lumps and those of the chosen ones."""
-        shapes = self.lumps.shapes
-        beside = shapes @ (self.gram @ shapes[chosen].T.toarray())
-        beside += self.between - self.moved[:, None] - self.moved[chosen]
+        beside = _together(self.library, tuple(chosen.tolist())) + (
+            self.between - self.moved[:, None] - self.moved[chosen])
         return np.asarray((beside - (self.effects * self.taken) @ self.effects[chosen].T) / self.noise**2)
 
     @property
     def alone(self) -> Array:
         """The precision (l,) of the mass of each lump alone."""
-        own = self.lumps.squares - 2.0 * self.moved + self.between - self.effects**2 @ self.taken
+        own = self.library.lumps.squares - 2.0 * self.moved + self.between - self.effects**2 @ self.taken
         return np.asarray(np.maximum(own, 0.0) / self.noise**2)
+
+
+# One lump after the other is added to mostly the same models, and both kinds of models mostly choose the same lumps.
+@lru_cache(maxsize=4)
+def _effects(library: _Library, kind: int, b: int, r: int) -> tuple[Array, Array, float, Array]:
+    """Return the products of a base with the lumps (l,), intervals and itself, and the lumps' with its cosines (l, K).
+    """
+    models, shapes = library.kinds[kind], library.lumps.shapes
+    base = models.bases[b]
+    moved, of_base = shapes @ (models.crossed @ base), models.gram @ base
+    return moved, of_base, float(base @ of_base), (
+        shapes @ models.effects(b) - of_base @ models.cosines[b]) @ models.loadings[b, r].T
+
+
+@lru_cache(maxsize=4)
+def _together(library: _Library, chosen: tuple[int, ...]) -> Array:
+    """Return the products (l, a) of the measured shapes of all lumps and of chosen ones."""
+    shapes = library.lumps.shapes
+    return np.asarray(shapes @ (library.gram @ shapes[list(chosen)].T.toarray()))
 
 
 def _with_another_lump(found: _Explained) -> _Explained | None:

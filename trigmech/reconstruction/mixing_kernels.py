@@ -79,6 +79,7 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
     # A call with few arrays costs less than one with all of them.
     at, stride, offset, of = offered.at, offered.stride, offered.offset, offered.of
     start, end = offered.start[own], offered.start[own + 1]
+    wide = (stride[:, 1] != 0) | (stride[:, 3] != 0)
     waiting = np.full(groups, -1)
     for first in range(step):
         for place in range(first, len(state), step):
@@ -95,7 +96,7 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
                 alike &= one[members[s]] == two[members[s]]
             if alike:
                 continue
-            change = _change(differences, weights, at, stride, offset, of, start, end, one, two)
+            change = _change(differences, weights, at, stride, wide, offset, of, start, end, one, two)
             if change == np.inf or (change > 0.0 and rng.random() >= np.exp(-change)):
                 continue
             moves += 1
@@ -113,12 +114,18 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
 
 
 @inner
-def _change(differences: Floats, weights: Floats, at: Integers, stride: Integers, offset: Integers, of: Integers,
-            start: int, end: int, one: NDArray[np.integer], two: NDArray[np.integer]) -> float:
+def _change(differences: Floats, weights: Floats, at: Integers, stride: Integers, wide: NDArray[np.bool_],
+            offset: Integers, of: Integers, start: int, end: int, one: NDArray[np.integer],
+            two: NDArray[np.integer]) -> float:
     """Return by how much the sum of weight difference^2 grows if two rows exchange the entries of a set."""
     change = 0.0
     for s in range(np.uint64(start), np.uint64(end)):
-        a, b, x, y = _crossed(at, stride, s, one, two)
+        # Most tables have two columns, and the other two looks would cost as much again.
+        p, u = stride[s, 0], stride[s, 2]
+        i, k = np.uint64(at[s, 0]), np.uint64(at[s, 2])
+        a, b, x, y = u * np.int64(one[k]), u * np.int64(two[k]), p * np.int64(one[i]), p * np.int64(two[i])
+        if wide[s]:
+            a, b, x, y = _crossed(at, stride, s, one, two)
         if a != b and x != y:
             o = offset[s]
             more = differences[np.uint64(o + a + y)] + differences[np.uint64(o + b + x)]
