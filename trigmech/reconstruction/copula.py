@@ -139,10 +139,12 @@ class Copula:
         return bool(self.correlations[np.ix_(own, other)].any())
 
     def table(self, query: Marginal) -> Array:
-        """Return the table of two columns under the copula."""
+        """Return the table of two columns under the copula, a distribution."""
         sides = [[self._summed(*each), *[self._summed(*each, place) for place in self._places(each[0])]]
                  for each in zip(query.columns, query.maps, strict=True)]
-        return np.maximum(self._mean(query.columns, *sides), 0.0)
+        # With few terms of a strong dependence some cells are below 0, and without these the sum is above 1.
+        found = np.maximum(self._mean(query.columns, *sides), 0.0)
+        return np.asarray(found / found.sum())
 
     def within(self, columns: tuple[int, ...], features: Sequence[Array], of_cells: Sequence[Array]) -> Array:
         """Return the part (q, r) of the means of products of two columns' features that lies within cells.
