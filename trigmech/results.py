@@ -147,8 +147,10 @@ class Synthesis(Answering):
         Notes
         -----
         Privacy: post-processing. Rows are drawn from the points that match; if too few points match and the release is
-        by :class:`trigmech.TableMechanism`, rows are fitted to the released numbers. If there are more rows than
-        points, and the release is by :class:`trigmech.TableMechanism`, the rows are new ones that have the same tables
+        by :class:`trigmech.TableMechanism`, rows are fitted to the released numbers. Fewer rows than points, of at most
+        4,096 points of such a release, are those that together are most like all points, see
+        :mod:`trigmech.reconstruction.thinning`; other rows are drawn at random. If there are more rows than points, and
+        the release is by :class:`trigmech.TableMechanism`, the rows are new ones that have the same tables
         as the points, see :mod:`trigmech.reconstruction.mixing`; otherwise some rows are copies. A sample of more than
         10^7 rows is better written by pieces, see :meth:`batches`.
         """

@@ -126,7 +126,7 @@ class Equations:
         by_numbers = self.y <= self.k
         gram = np.zeros((min(self.y, self.k),) * 2, order="F")
         for block in self._blocks_of_rows() if by_numbers else self._blocks_of_numbers():
-            # Of the lower half alone. The transpose of an array by rows is one by columns, which is not copied.
+            # Only the lower half is made. The transpose of an array by rows is one by columns, which is not copied.
             gram = dsyrk(1.0, block.T, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
         diagonal = gram.diagonal().copy()
         for raised in RAISED:
