@@ -4,26 +4,34 @@ import decimal
 import json
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli import run as run
 
 import trigmech as tm
 from trigmech.acceptance.criteria import Criterion
 from trigmech.acceptance.questions import Questions
+from trigmech.cli.release import SHOWN, too_few
 from trigmech.distribution import Distribution
 from trigmech.domain import Domain
 from trigmech.errors import BudgetError, InputError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.coordinate_ascent import coordinate_ascent
 from trigmech.functions.features import Features
+from trigmech.functions.partition import columns_of
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.queries.base import Measurement
 from trigmech.queries.functions import Functions
+from trigmech.queries.one_way import Histogram
+from trigmech.reconstruction.l1_cube import CubeSearch
 from trigmech.report import pair_figures
 from trigmech.schema import rounding, values
-from trigmech.schema.lookup import LARGEST, Lookup
+from trigmech.schema.lookup import LARGEST, Lookup, read_lookup
 from trigmech.tables.lenient import LenientFile
 from trigmech.thesis import candidates
 from trigmech.workload import coefficients
@@ -269,3 +277,84 @@ def test_numbers_at_the_axes_of_rows_as_points_are_written_in_full_up_to_fourtee
     told = [each.get_text() for each in figure.axes[0].get_yticklabels()]
     assert told[:2] == [text for _, text in marks[:2]]
     assert len(told[2]) <= 14
+
+
+# Commands, files and queries
+
+
+@pytest.mark.parametrize("option", ["--html", "--plot"])
+def test_the_page_of_advice_is_written_by_its_older_option_too(run, tmp_path, option):
+    (tmp_path / "s.toml").write_text("[columns.x]\nlower = 0\nupper = 1\n")
+    command = ("advise", "s.toml", "--rows", "900", "--epsilon", "1", "--json")
+    status, out, err = run(*command, option, "a.html")
+    assert status == 0, err
+    assert json.loads(out)["page"] == "a.html"
+    assert (tmp_path / "a.html").is_file()
+    assert json.loads(run(*command)[1])["page"] is None
+    # An input is replaced by neither.
+    assert run(*command, option, "s.toml")[0] == 2
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 8])
+def test_why_few_rows_are_not_released_has_six_errors_and_counts_the_others(count):
+    # There are two of each column.
+    schema = tm.Schema([tm.Column(f"c{j}", 0.0, 1.0) for j in range(count)])
+    asked = SimpleNamespace(budget=tm.Budget(1.0, 1e-6), mechanism=tm.TableMechanism(), bounds_share=None)
+    told = too_few(9, schema, asked)
+    errors = [f"{each.column!r}, {each}" for each in tm.preview(9, schema, asked.budget).columns]
+    assert len(errors) == 2 * count
+    assert [error in told for error in errors] == [j < SHOWN for j in range(2 * count)]
+    assert re.findall(r"; and (\d+) more", told) == ([str(2 * count - SHOWN)] if 2 * count > SHOWN else [])
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t "])
+def test_a_cell_of_blanks_is_an_empty_result_of_a_table_for_lookup(tmp_path, blank):
+    (tmp_path / "t.csv").write_text(f"key,result\n1,{blank}\n2,3\n")
+    assert read_lookup("t.csv", tmp_path).rows == ((1, None), (2, 3))
+    (tmp_path / "t.csv").write_text(f"key,result\na,{blank}\nb,c\n")
+    assert read_lookup("t.csv", tmp_path).rows == (("a", None), ("b", "c"))
+    (tmp_path / "t.csv").write_text(f"key,result\n{blank},1\n2,3\n")
+    with pytest.raises(InputError, match="no empty key"):
+        read_lookup("t.csv", tmp_path)
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["age", "Age", " AGE "])
+def test_a_check_reads_a_column_whose_name_differs_in_capital_letters(tmp_path, end, name):
+    frame = pd.DataFrame({"other": [0.0] * 30, name: [*range(25), 200, 300, 400, None, None]})
+    path = tmp_path / f"t.{end}"
+    if end == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path, index=False)
+    found = {each.kind: each.count for each in tm.check(path, tm.Schema([tm.Column("age", 0, 100)])).found
+             if each.column == "age"}
+    assert ("absent" in found) == (name != "age")
+    assert (found["outside"], found["far outside"], found["missing"]) == (1, 2, 2)
+
+
+def test_a_query_has_no_values_before_its_draw():
+    measured = Measurement(Histogram(0, columns_of(Domain(1))[0].cut(np.linspace(-1.0, 1.0, 5))))
+    for read in (lambda: measured.known, lambda: measured.means, lambda: measured.combined(measured.drawn(
+            np.zeros(measured.query.size), 1.0, "gaussian"))):
+        with pytest.raises(InputError, match=r"was not measured yet: .* of the columns \(0,\)"):
+            read()
+    values = np.arange(float(measured.query.size))
+    assert np.array_equal(replace(measured, weight=2.0).drawn(values, 1.0, "laplace").known, values / 2.0)
+
+
+def test_an_ascent_counts_the_sweeps_of_all_its_rows():
+    basis = ChebyshevBasis.tensor(2, 3)
+    rng = np.random.default_rng(0)
+    held, starts, y = CubeSearch(basis), rng.uniform(-1.0, 1.0, (7, 2)), rng.normal(size=basis.K)
+
+    def swept(points, most=1_000):
+        return coordinate_ascent(points, y, held._term_starts, held._term_features, held._column_starts,
+                                 held._column_terms, held._column_degrees, held._offsets, held._degrees, 1e-9, most)
+
+    together, alone = starts.copy(), starts.copy()
+    counts = [swept(alone[i:i + 1]) for i in range(len(starts))]
+    assert swept(together) == sum(counts) > len(starts)
+    assert np.array_equal(together, alone)
+    assert swept(starts.copy(), 1) == len(starts)
+    assert swept(starts[:0].copy()) == 0
