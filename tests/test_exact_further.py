@@ -28,10 +28,12 @@ from trigmech.inference.formula import FUNCTIONS, parsed_formula
 from trigmech.queries.base import Measurement
 from trigmech.queries.functions import Functions
 from trigmech.queries.one_way import Histogram
+from trigmech.reconstruction.frequencies import nearest_probabilities
 from trigmech.reconstruction.l1_cube import CubeSearch
 from trigmech.report import pair_figures
 from trigmech.schema import rounding, values
 from trigmech.schema.lookup import LARGEST, Lookup, read_lookup
+from trigmech.tables.frames import like
 from trigmech.tables.lenient import LenientFile
 from trigmech.thesis import candidates
 from trigmech.workload import coefficients
@@ -358,3 +360,29 @@ def test_an_ascent_counts_the_sweeps_of_all_its_rows():
     assert np.array_equal(together, alone)
     assert swept(starts.copy(), 1) == len(starts)
     assert swept(starts[:0].copy()) == 0
+
+
+@pytest.mark.parametrize("library", [None, "pandas", "polars", "pyarrow"])
+def test_a_square_matrix_becomes_a_table_by_its_columns(library):
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
+    made = like(library, ("a", "b"), matrix)
+    held = like(library, ("a", "b"), list(matrix.T))
+    if library is None:
+        assert np.array_equal(made, matrix)
+        assert np.array_equal(held, matrix)
+    else:
+        assert [[list(each[name]) for name in ("a", "b")] for each in (
+            table if library == "pandas" else table.to_pandas() for table in (made, held))] == [[[1, 3], [2, 4]]] * 2
+
+
+@pytest.mark.parametrize("total", [0.25, 1.0, 3.0])
+def test_nearest_frequencies_have_any_total_and_are_lowered_by_one_number(total):
+    values = np.random.default_rng(0).normal(0.2, 1.0, 12) * total
+    made = nearest_probabilities(values, total)
+    assert made.sum() == pytest.approx(total, rel=1e-12)
+    lowered = (values - made)[made > 0.0]
+    assert np.ptp(lowered) < 1e-12
+    # Numbers that became 0 would be below 0.
+    assert (values[made == 0.0] <= lowered.mean() + 1e-12).all()
+    assert 0 < (made == 0.0).sum() < len(values)
+    assert nearest_probabilities(np.full(4, 7.0), total) == pytest.approx(np.full(4, total / 4))
