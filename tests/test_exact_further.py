@@ -30,6 +30,7 @@ from trigmech.queries.functions import Functions
 from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction.frequencies import nearest_probabilities
 from trigmech.reconstruction.l1_cube import CubeSearch
+from trigmech.reconstruction.linear_program import RestrictedProgram
 from trigmech.report import pair_figures
 from trigmech.schema import rounding, values
 from trigmech.schema.lookup import LARGEST, Lookup, read_lookup
@@ -386,3 +387,12 @@ def test_nearest_frequencies_have_any_total_and_are_lowered_by_one_number(total)
     assert (values[made == 0.0] <= lowered.mean() + 1e-12).all()
     assert 0 < (made == 0.0).sum() < len(values)
     assert nearest_probabilities(np.full(4, 7.0), total) == pytest.approx(np.full(4, total / 4))
+
+
+@pytest.mark.parametrize("costs", [(3.0, 0.2), (1.0, 1.0), (0.05, 40.0)])
+def test_prices_of_functions_beyond_reach_are_their_weights(costs):
+    program = RestrictedProgram(np.array([0.9, -0.9]), np.array(costs), 1.0)
+    program.add(np.zeros((1, 2)))
+    assert program.solve(None) == "optimal"
+    prices, _ = program.duals()
+    assert prices == pytest.approx(np.array([costs[0], -costs[1]]), rel=1e-9)
