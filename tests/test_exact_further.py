@@ -25,6 +25,7 @@ from trigmech.functions.coordinate_ascent import coordinate_ascent
 from trigmech.functions.features import Features
 from trigmech.functions.partition import columns_of
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.inspection.categories import NAMED
 from trigmech.queries.base import Measurement
 from trigmech.queries.functions import Functions
 from trigmech.queries.one_way import Histogram
@@ -32,7 +33,7 @@ from trigmech.reconstruction.frequencies import nearest_probabilities
 from trigmech.reconstruction.l1_cube import CubeSearch
 from trigmech.reconstruction.linear_program import RestrictedProgram
 from trigmech.report import pair_figures
-from trigmech.schema import rounding, values
+from trigmech.schema import constraints, rounding, toml, values
 from trigmech.schema.lookup import LARGEST, Lookup, read_lookup
 from trigmech.tables.frames import like
 from trigmech.tables.lenient import LenientFile
@@ -396,3 +397,25 @@ def test_prices_of_functions_beyond_reach_are_their_weights(costs):
     assert program.solve(None) == "optimal"
     prices, _ = program.duals()
     assert prices == pytest.approx(np.array([costs[0], -costs[1]]), rel=1e-9)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 7])
+def test_lists_that_are_cut_count_just_what_they_leave_out(tmp_path, beyond):
+    def left(told):
+        return re.findall(r"and (\d+) more", told)
+
+    wanted = [str(beyond)] if beyond > 0 else []
+    names = tuple(f"n{j}" for j in range(constraints.LISTED + beyond))
+    told = constraints.categories_listed(tm.Column("c", kind="categorical", categories=names))
+    assert left(told) == wanted
+    assert re.findall(r"'(n\d+)'", told) == list(names[:constraints.LISTED])
+    (tmp_path / "s.toml").write_text("".join(f"[columns.c{j}]\nlower = 2\nupper = 1\n"
+                                             for j in range(toml.SHOWN + beyond)))
+    with pytest.raises(InputError, match="is not complete") as error:
+        toml.load(tmp_path / "s.toml")
+    assert left(str(error.value)) == wanted
+    never = tuple(f"n{j}" for j in range(NAMED + beyond))
+    found = {each.kind: each for each in tm.check(pd.DataFrame({"c": ["a", "b"] * 300}), tm.Schema([
+        tm.Column("c", kind="categorical", categories=("a", "b", *never))])).found}
+    assert left(str(found["never occurs"])) == wanted
+    assert found["never occurs"].count == len(never)
