@@ -4,26 +4,38 @@ import decimal
 import json
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli import run as run
 
 import trigmech as tm
 from trigmech.acceptance.criteria import Criterion
 from trigmech.acceptance.questions import Questions
+from trigmech.cli.release import SHOWN, too_few
 from trigmech.distribution import Distribution
 from trigmech.domain import Domain
 from trigmech.errors import BudgetError, InputError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.coordinate_ascent import coordinate_ascent
 from trigmech.functions.features import Features
+from trigmech.functions.partition import columns_of
 from trigmech.inference.formula import FUNCTIONS, parsed_formula
+from trigmech.inspection.categories import NAMED
+from trigmech.queries.base import Measurement
 from trigmech.queries.functions import Functions
+from trigmech.queries.one_way import Histogram
+from trigmech.reconstruction.frequencies import nearest_probabilities
+from trigmech.reconstruction.l1_cube import CubeSearch
+from trigmech.reconstruction.linear_program import RestrictedProgram
 from trigmech.report import pair_figures
-from trigmech.schema import rounding, values
-from trigmech.schema.lookup import LARGEST, Lookup
+from trigmech.schema import constraints, rounding, toml, values
+from trigmech.schema.lookup import LARGEST, Lookup, read_lookup
+from trigmech.tables.frames import like
 from trigmech.tables.lenient import LenientFile
 from trigmech.thesis import candidates
 from trigmech.workload import coefficients
@@ -269,3 +281,141 @@ def test_numbers_at_the_axes_of_rows_as_points_are_written_in_full_up_to_fourtee
     told = [each.get_text() for each in figure.axes[0].get_yticklabels()]
     assert told[:2] == [text for _, text in marks[:2]]
     assert len(told[2]) <= 14
+
+
+# Commands, files and queries
+
+
+@pytest.mark.parametrize("option", ["--html", "--plot"])
+def test_the_page_of_advice_is_written_by_its_older_option_too(run, tmp_path, option):
+    (tmp_path / "s.toml").write_text("[columns.x]\nlower = 0\nupper = 1\n")
+    command = ("advise", "s.toml", "--rows", "900", "--epsilon", "1", "--json")
+    status, out, err = run(*command, option, "a.html")
+    assert status == 0, err
+    assert json.loads(out)["page"] == "a.html"
+    assert (tmp_path / "a.html").is_file()
+    assert json.loads(run(*command)[1])["page"] is None
+    # An input is replaced by neither.
+    assert run(*command, option, "s.toml")[0] == 2
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 8])
+def test_why_few_rows_are_not_released_has_six_errors_and_counts_the_others(count):
+    # There are two of each column.
+    schema = tm.Schema([tm.Column(f"c{j}", 0.0, 1.0) for j in range(count)])
+    asked = SimpleNamespace(budget=tm.Budget(1.0, 1e-6), mechanism=tm.TableMechanism(), bounds_share=None)
+    told = too_few(9, schema, asked)
+    errors = [f"{each.column!r}, {each}" for each in tm.preview(9, schema, asked.budget).columns]
+    assert len(errors) == 2 * count
+    assert [error in told for error in errors] == [j < SHOWN for j in range(2 * count)]
+    assert re.findall(r"; and (\d+) more", told) == ([str(2 * count - SHOWN)] if 2 * count > SHOWN else [])
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t "])
+def test_a_cell_of_blanks_is_an_empty_result_of_a_table_for_lookup(tmp_path, blank):
+    (tmp_path / "t.csv").write_text(f"key,result\n1,{blank}\n2,3\n")
+    assert read_lookup("t.csv", tmp_path).rows == ((1, None), (2, 3))
+    (tmp_path / "t.csv").write_text(f"key,result\na,{blank}\nb,c\n")
+    assert read_lookup("t.csv", tmp_path).rows == (("a", None), ("b", "c"))
+    (tmp_path / "t.csv").write_text(f"key,result\n{blank},1\n2,3\n")
+    with pytest.raises(InputError, match="no empty key"):
+        read_lookup("t.csv", tmp_path)
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["age", "Age", " AGE "])
+def test_a_check_reads_a_column_whose_name_differs_in_capital_letters(tmp_path, end, name):
+    frame = pd.DataFrame({"other": [0.0] * 30, name: [*range(25), 200, 300, 400, None, None]})
+    path = tmp_path / f"t.{end}"
+    if end == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path, index=False)
+    found = {each.kind: each.count for each in tm.check(path, tm.Schema([tm.Column("age", 0, 100)])).found
+             if each.column == "age"}
+    assert ("absent" in found) == (name != "age")
+    assert (found["outside"], found["far outside"], found["missing"]) == (1, 2, 2)
+
+
+def test_a_query_has_no_values_before_its_draw():
+    measured = Measurement(Histogram(0, columns_of(Domain(1))[0].cut(np.linspace(-1.0, 1.0, 5))))
+    for read in (lambda: measured.known, lambda: measured.means, lambda: measured.combined(measured.drawn(
+            np.zeros(measured.query.size), 1.0, "gaussian"))):
+        with pytest.raises(InputError, match=r"was not measured yet: .* of the columns \(0,\)"):
+            read()
+    values = np.arange(float(measured.query.size))
+    assert np.array_equal(replace(measured, weight=2.0).drawn(values, 1.0, "laplace").known, values / 2.0)
+
+
+def test_an_ascent_counts_the_sweeps_of_all_its_rows():
+    basis = ChebyshevBasis.tensor(2, 3)
+    rng = np.random.default_rng(0)
+    held, starts, y = CubeSearch(basis), rng.uniform(-1.0, 1.0, (7, 2)), rng.normal(size=basis.K)
+
+    def swept(points, most=1_000):
+        return coordinate_ascent(points, y, held._term_starts, held._term_features, held._column_starts,
+                                 held._column_terms, held._column_degrees, held._offsets, held._degrees, 1e-9, most)
+
+    together, alone = starts.copy(), starts.copy()
+    counts = [swept(alone[i:i + 1]) for i in range(len(starts))]
+    assert swept(together) == sum(counts) > len(starts)
+    assert np.array_equal(together, alone)
+    assert swept(starts.copy(), 1) == len(starts)
+    assert swept(starts[:0].copy()) == 0
+
+
+@pytest.mark.parametrize("library", [None, "pandas", "polars", "pyarrow"])
+def test_a_square_matrix_becomes_a_table_by_its_columns(library):
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
+    made = like(library, ("a", "b"), matrix)
+    held = like(library, ("a", "b"), list(matrix.T))
+    if library is None:
+        assert np.array_equal(made, matrix)
+        assert np.array_equal(held, matrix)
+    else:
+        assert [[list(each[name]) for name in ("a", "b")] for each in (
+            table if library == "pandas" else table.to_pandas() for table in (made, held))] == [[[1, 3], [2, 4]]] * 2
+
+
+@pytest.mark.parametrize("total", [0.25, 1.0, 3.0])
+def test_nearest_frequencies_have_any_total_and_are_lowered_by_one_number(total):
+    values = np.random.default_rng(0).normal(0.2, 1.0, 12) * total
+    made = nearest_probabilities(values, total)
+    assert made.sum() == pytest.approx(total, rel=1e-12)
+    lowered = (values - made)[made > 0.0]
+    assert np.ptp(lowered) < 1e-12
+    # Numbers that became 0 would be below 0.
+    assert (values[made == 0.0] <= lowered.mean() + 1e-12).all()
+    assert 0 < (made == 0.0).sum() < len(values)
+    assert nearest_probabilities(np.full(4, 7.0), total) == pytest.approx(np.full(4, total / 4))
+
+
+@pytest.mark.parametrize("costs", [(3.0, 0.2), (1.0, 1.0), (0.05, 40.0)])
+def test_prices_of_functions_beyond_reach_are_their_weights(costs):
+    program = RestrictedProgram(np.array([0.9, -0.9]), np.array(costs), 1.0)
+    program.add(np.zeros((1, 2)))
+    assert program.solve(None) == "optimal"
+    prices, _ = program.duals()
+    assert prices == pytest.approx(np.array([costs[0], -costs[1]]), rel=1e-9)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 7])
+def test_lists_that_are_cut_count_just_what_they_leave_out(tmp_path, beyond):
+    def left(told):
+        return re.findall(r"and (\d+) more", told)
+
+    wanted = [str(beyond)] if beyond > 0 else []
+    names = tuple(f"n{j}" for j in range(constraints.LISTED + beyond))
+    told = constraints.categories_listed(tm.Column("c", kind="categorical", categories=names))
+    assert left(told) == wanted
+    assert re.findall(r"'(n\d+)'", told) == list(names[:constraints.LISTED])
+    (tmp_path / "s.toml").write_text("".join(f"[columns.c{j}]\nlower = 2\nupper = 1\n"
+                                             for j in range(toml.SHOWN + beyond)))
+    with pytest.raises(InputError, match="is not complete") as error:
+        toml.load(tmp_path / "s.toml")
+    assert left(str(error.value)) == wanted
+    never = tuple(f"n{j}" for j in range(NAMED + beyond))
+    found = {each.kind: each for each in tm.check(pd.DataFrame({"c": ["a", "b"] * 300}), tm.Schema([
+        tm.Column("c", kind="categorical", categories=("a", "b", *never))])).found}
+    assert left(str(found["never occurs"])) == wanted
+    assert found["never occurs"].count == len(never)
