@@ -311,7 +311,7 @@ def test_rows_that_find_no_room_leave_nothing_behind(monkeypatch, fault):
     monkeypatch.setattr(keeping, "MEMORY", 24)
     monkeypatch.setattr(keeping, "_arrays", lambda chunk: [np.zeros(3)])
     monkeypatch.setattr(keeping, "_free", lambda file: 10**15 if fault == "broken" else 0)
-    monkeypatch.setattr(keeping.tempfile, "TemporaryFile", lambda prefix: file)
+    monkeypatch.setattr(keeping, "tempfile", SimpleNamespace(TemporaryFile=lambda prefix: file))
     if fault == "forbidden":
         monkeypatch.setenv(keeping.DISK_VARIABLE, "0")
     store = keeping._Store()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -105,7 +106,7 @@ def test_a_file_is_parsed_once_and_every_pass_has_the_same_sums(limit, schema, f
 def test_the_file_on_the_disk_is_its_owner_s_and_has_no_name(file, folder, monkeypatch):
     monkeypatch.setattr(kept, "MEMORY", 0)
     made, old = [], tempfile.TemporaryFile
-    monkeypatch.setattr(kept.tempfile, "TemporaryFile", lambda **options: made.append(old(**options)) or made[-1])
+    files_by(monkeypatch, lambda **options: made.append(old(**options)) or made[-1])
     with PrivateTable(file, SCHEMA) as private:
         rows = private.rows(SCHEMA)
         for _ in rows.chunks():
@@ -125,7 +126,7 @@ def test_no_row_is_written_to_the_disk_if_the_user_forbids_it(value, limit, file
     """Each pass then parses the table again; the sums are the same."""
     monkeypatch.setattr(kept, "MEMORY", limit)
     monkeypatch.setenv("TRIGMECH_KEEP_ON_DISK", value)
-    monkeypatch.setattr(kept.tempfile, "TemporaryFile", lambda **options: pytest.fail("a file was made"))
+    files_by(monkeypatch, lambda **options: pytest.fail("a file was made"))
     assert passes(file) == [in_memory()] * 3
     assert sum(parsed) == 3 * 1000
 
@@ -150,6 +151,11 @@ def test_memory_holds_no_more_than_the_limit(file, folder, monkeypatch):
 # Disks that are full or fail
 
 
+def files_by(monkeypatch, made):
+    """Let this make the temporary files of passes, and of nothing else: compiled functions are cached in others."""
+    monkeypatch.setattr(kept, "tempfile", SimpleNamespace(TemporaryFile=made))
+
+
 def failing(monkeypatch, name, after):
     """Let a temporary file's method fail from some call on."""
     old = tempfile.TemporaryFile
@@ -170,7 +176,7 @@ def failing(monkeypatch, name, after):
 
             return work
 
-    monkeypatch.setattr(kept.tempfile, "TemporaryFile", File)
+    files_by(monkeypatch, File)
 
 
 @pytest.mark.parametrize("fault", ["no file", "no room", "write", "write later", "flush", "device"])
@@ -179,13 +185,13 @@ def test_a_full_disk_costs_time_and_nothing_else(fault, file, folder, parsed, mo
     if fault == "no file":
         def none(**options):
             raise PermissionError(13, "Permission denied")
-        monkeypatch.setattr(kept.tempfile, "TemporaryFile", none)
+        files_by(monkeypatch, none)
     elif fault == "no room":
         monkeypatch.setattr(kept, "FREE_BYTES", 2**62)
     elif fault == "device":
         # Its file cannot even be closed without an error.
         monkeypatch.setattr(kept, "FREE_BYTES", -(2**62))
-        monkeypatch.setattr(kept.tempfile, "TemporaryFile", lambda **options: Path("/dev/full").open("r+b"))  # noqa: SIM115
+        files_by(monkeypatch, lambda **options: Path("/dev/full").open("r+b"))  # noqa: SIM115
     else:
         failing(monkeypatch, fault.split()[0], 5 if "later" in fault else 0)
     assert passes(file) == [in_memory()] * 3
@@ -205,7 +211,7 @@ def test_rows_that_cannot_be_read_back_are_parsed_again_and_none_is_lost(name, a
 def test_a_file_that_was_cut_on_the_disk_is_parsed_again(file, folder, monkeypatch):
     monkeypatch.setattr(kept, "MEMORY", 0)
     made, old = [], tempfile.TemporaryFile
-    monkeypatch.setattr(kept.tempfile, "TemporaryFile", lambda **options: made.append(old(**options)) or made[-1])
+    files_by(monkeypatch, lambda **options: made.append(old(**options)) or made[-1])
     asked = Histograms(tuple(columns_of(SCHEMA.domain)))
     with PrivateTable(file, SCHEMA) as private:
         rows = private.rows(SCHEMA)
