@@ -107,6 +107,15 @@ def test_what_is_known_without_noise_is_no_multiple_of_it(tmp_path):
     assert float(rows["short"][2]) > 0.0
 
 
+@pytest.mark.parametrize("mechanism", [FEW, tm.MomentMechanism(points=16, iterations=2)])
+def test_columns_of_the_largest_numbers_on_a_logarithmic_scale_have_pages_and_lights(mechanism, tmp_path):
+    """Neither a round value of the axis nor the square of a group's mean is a number there."""
+    columns = [tm.Column("x", -8e307, 8e307, transform="log1p"), SHORT,
+               tm.Column("g", kind="categorical", categories=("u", "v"))]
+    table = {"x": [0.0, 7e307, -7e307] * 20, "short": [0, 1] * 30, "g": ["u", "v", "v"] * 20}
+    driven(table, columns, tm.Budget(100.0, 1e-6), tmp_path, mechanism, heavy=True)
+
+
 def test_a_column_of_one_level_is_saved(tmp_path):
     columns = [tm.Column("one", 0, 0.5, "integer"), SHORT, tm.Column("c", kind="categorical", categories=("u", "v"))]
     table = {"one": [0] * 6, "short": [0, 1] * 3, "c": ["u"] * 6}

@@ -227,8 +227,9 @@ def _of_correlations(release: Release, held: dict[tuple[int, int], Pair], coding
 def _of_groups(release: Release, held: dict[tuple[int, int], Pair], rows: Side, points: Array) -> Array:
     """Return the noise in the mean of a column over the rows of a group, times the group's part of all rows."""
     codes = all_codes([column.partition for column in release.columns], points)
-    found = [math.inf if min(pair.table.shape) < 2 else float(np.max(pair.deviation)) * math.sqrt(float(np.square(
-        _means(rows.outcomes[:, c], cells[codes[:, c]], size)).sum()))
+    # Without squares, which overflow for columns of very large numbers.
+    found = [math.inf if min(pair.table.shape) < 2 else float(np.max(pair.deviation)) * math.hypot(
+        *_means(rows.outcomes[:, c], cells[codes[:, c]], size).tolist())
         for columns, pair in held.items() for c, cells, size in zip(columns, pair.maps, pair.table.shape, strict=True)]
     return np.array(found)
 

@@ -158,7 +158,8 @@ def _round_values(column: Column) -> list[float]:
     for digits in ((1.0,), (1.0, 2.0, 5.0)):
         if len(values) < 3:
             powers = range(math.floor(math.log10(low)), math.ceil(math.log10(max(high, low))) + 1)
-            values = [at for power in powers for digit in digits if low <= (at := digit * 10.0**power) <= high]
+            # A power beyond floating point is infinite when it is read, and an error when it is computed.
+            values = [at for power in powers for digit in digits if low <= (at := digit * float(f"1e{power}")) <= high]
     step = max(-(-len(values) // 4), 1)
     chosen = [lower, *(lower + at for at in values[step // 2 :: step])] if above else values[step // 2 :: step]
     return chosen if len(chosen) > 1 else [lower, upper]
