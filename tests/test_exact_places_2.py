@@ -1,7 +1,8 @@
 """Laws of further lines that were drawn at random from the whole package, and of their siblings."""
 
 import math
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, permutations, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,16 +10,28 @@ import pytest
 from test_exact_advice import SCHEMA, step
 from test_queries import queries
 
+import trigmech as tm
+from trigmech import workload
 from trigmech.cli import decision, progress
+from trigmech.domain import Domain
+from trigmech.errors import BudgetError
+from trigmech.evaluation.features import _of_column
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.drawing import _Fits
 from trigmech.inference.estimate import SAME, Estimate
+from trigmech.mechanisms.base import PublicFacts
+from trigmech.parts.answers import nothing
+from trigmech.parts.steps import repeated
 from trigmech.planning import search
+from trigmech.privacy.budget import Charge
 from trigmech.reconstruction import densities, density_models
 from trigmech.reconstruction.columns import PRICE, _joined
 from trigmech.reconstruction.mixing import _Asked
 from trigmech.report import advised
 from trigmech.report.statement import Table
 from trigmech.tables.writer import _cells_of
+from trigmech.workload.family import is_symmetric
 
 # Each of several, and not the first alone
 
@@ -206,3 +219,84 @@ def test_cells_of_few_values_are_made_once_each(values):
     again, codes = _cells_of(np.ma.array(values, mask=missing))
     assert again[-1] is None
     assert (codes == len(again) - 1).tolist() == missing.tolist()
+
+
+# Mechanisms
+
+
+FACTS = PublicFacts(1_000, Domain(2), tm.Budget(1.0, 1e-6), ("a", "b"))
+
+
+@pytest.mark.parametrize("calibration", ["rigorous", "published"])
+@pytest.mark.parametrize(("mechanism", "approximate"), [
+    (tm.TrigI, False), (tm.TrigII, True), (tm.ImprovedTrigI, False), (tm.ImprovedTrigII, True)])
+def test_the_second_of_each_two_mechanisms_needs_delta_and_has_its_noise(mechanism, approximate, calibration):
+    """The published ones draw Laplace noise always, with scales by advanced composition where there is a delta."""
+    made = mechanism(calibration=calibration)
+    without = replace(FACTS, budget=tm.Budget(1.0))
+    if approximate:
+        with pytest.raises(BudgetError, match="this mechanism needs delta > 0"):
+            made.plan(without)
+        first = made.plan(FACTS).charges[0]
+        assert first.law == ("gaussian" if calibration == "rigorous" else "laplace")
+    else:
+        first = made.plan(without).charges[0]
+        assert (first.law, first.norm) == ("laplace", "L1")
+        assert made.plan(FACTS).charges[0].scale == first.scale
+    # A claim that the proof does not hold for is that of a published mechanism alone.
+    assert (first.claim is None) == (calibration == "rigorous")
+
+
+@pytest.mark.parametrize("calibration", ["rigorous", "published"])
+def test_the_run_of_a_published_mechanism_is_repeated_though_its_proved_cost_is_above_the_budget(calibration):
+    design = tm.design(1_000, tm.Schema.cube(1), tm.Budget(1.0), tm.TrigI(calibration=calibration))
+    proved = sum(charge.count * charge.sensitivity / charge.scale for charge in design.charges)
+    assert (proved > 1.0 + 1e-9) == (calibration == "published")
+    recorder, question = repeated(design)
+    assert question is not None
+    assert not recorder.draws
+    recorder, question = repeated(design, lambda asked, _: nothing(asked, design.n))
+    assert question is None
+    assert len(recorder.draws) == len(design.charges) == 1
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_a_column_without_a_schema_has_the_error_of_its_shares_alone(described):
+    column = ReleasedColumn(Partition((), 0, np.array([-1.0, 0.0, 1.0])), np.array([0.5, 0.5]), 0.01)
+    schema = SimpleNamespace(columns=[SimpleNamespace(categories=("a", "b"))]) if described else None
+    release = SimpleNamespace(columns=[column], closer=(), schema=schema, look_at=lambda j: None)
+    found = _of_column(release, 0, None, np.random.default_rng(0))
+    assert found[1:] == (0.0, 0.0, 0.0)
+    assert 0.0 < found[0] < 0.05
+
+
+@pytest.mark.parametrize(("sensitivity", "scale", "paid"), [
+    (1.0, 2.0, True), (2.0, 4.0, True), (0.5, 1.0, True), (0.49, 1.0, False), (0.0, 2.0, False), (0.0, 1e300, False),
+    (5e-324, 1.0, False)])
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_a_charge_pays_for_noise_of_the_same_ratio_and_without_a_sensitivity_for_none(law, sensitivity, scale, paid):
+    norm = {"laplace": "L1", "gaussian": "L2"}[law]
+    own = Charge("it", law, 2.0, 1.0, norm, 1, "proof")
+    declared = Charge("it", law, scale, sensitivity, norm, 1, "proof")
+    assert own.scale_paid_by(declared) == (2.0 if paid else None)
+    # By rounding alone the scale becomes a little larger.
+    nearly = replace(declared, sensitivity=sensitivity * (1.0 - 1e-13))
+    found = own.scale_paid_by(nearly)
+    assert (found is not None and 2.0 < found < 2.0 * (1.0 + 2e-13)) if paid else found is None
+
+
+FAMILIES = {
+    "kernels": workload.GaussianKernels(3, 0, n_queries=10), "pairs": workload.PairKernels(3, 0, 2),
+    "second moments": workload.SecondMoments(3), "polynomials": workload.Polynomials(3, 3, 2, seed=0),
+    "smooth": workload.Smooth(3, 2.0, 3)}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_that_say_so_treat_all_columns_alike_and_a_class_of_one_s_own_must_say_it_again(name):
+    family = FAMILIES[name]
+    index = np.array(list(product(range(3), repeat=3)))
+    # So importance is asked for the first columns alone.
+    assert is_symmetric(family)
+    for order in permutations(range(3)):
+        np.testing.assert_allclose(family.importance(index[:, order]), family.importance(index), rtol=1e-12, atol=0.0)
+    assert not is_symmetric(object.__new__(type("Own", (type(family),), {})))
