@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.polynomial.chebyshev import chebval
 from test_exact_advice import SCHEMA, step
 from test_queries import queries
 
@@ -15,7 +16,9 @@ from trigmech import workload
 from trigmech.cli import decision, progress
 from trigmech.domain import Domain
 from trigmech.errors import BudgetError
+from trigmech.evaluation import statistics
 from trigmech.evaluation.features import _of_column
+from trigmech.functions.coordinate_ascent import _best_abscissa
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.drawing import _Fits
@@ -27,6 +30,7 @@ from trigmech.planning import search
 from trigmech.privacy.budget import Charge
 from trigmech.reconstruction import densities, density_models
 from trigmech.reconstruction.columns import PRICE, _joined
+from trigmech.reconstruction.frequencies import share_of_one
 from trigmech.reconstruction.mixing import _Asked
 from trigmech.report import advised
 from trigmech.report.statement import Table
@@ -219,6 +223,40 @@ def test_cells_of_few_values_are_made_once_each(values):
     again, codes = _cells_of(np.ma.array(values, mask=missing))
     assert again[-1] is None
     assert (codes == len(again) - 1).tolist() == missing.tolist()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-3, 0.1, 1.0, 1e6])
+@pytest.mark.parametrize("measured", [-1.0, 0.0, 0.3, 0.5, 0.7, 1.0, 2.0])
+def test_the_shares_of_two_values_sum_to_1(measured, noise):
+    share = share_of_one(measured, noise)
+    assert 0.0 <= share <= 1.0
+    assert share + share_of_one(1.0 - measured, noise) == pytest.approx(1.0, rel=1e-12)
+    if measured == 0.5:
+        assert share == pytest.approx(0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@pytest.mark.parametrize("shape", [(1.0, -0.5, 0.1), (0.4, 0.1, -0.2), (0.9, -0.3, 0.03), (0.0, 0.0, 1.0),
+                                   (8.923, 0.0, -1.0), (8.99, 0.0, -1.0)])
+def test_the_best_place_of_a_column_is_found_near_both_ends_and_in_any_units(shape, side, size):
+    """The mirrored series has its mirrored best place."""
+    c = size * np.array([0.0, *shape]) * side ** np.arange(4)
+    grid = np.cos(np.pi * np.arange(17) / 16)
+    found = _best_abscissa(c, 3, grid, np.empty(17))
+    every = np.cos(np.linspace(0.0, np.pi, 100_001))
+    assert chebval(found, c) >= chebval(every, c).max() - 1e-12 * size
+    assert -1.0 <= found <= 1.0
+
+
+@pytest.mark.parametrize("kind", ["integer", "continuous"])
+def test_a_number_is_divided_into_16_cells_by_default(kind):
+    schema = tm.Schema([tm.Column("x", 0, 160, kind), tm.Column("y", 0, 160, kind)])
+    table = schema.decode(np.random.default_rng(0).uniform(-1.0, 1.0, (50, schema.width)))
+    for made, asked, shape in ((statistics.frequencies, "x", (16,)), (statistics.marginal, ["x", "y"], (16, 16))):
+        found = np.asarray(made(schema, asked)(table))
+        assert found.shape == shape
+        np.testing.assert_array_equal(found, made(schema, asked, 16)(table))
 
 
 # Mechanisms
