@@ -1,6 +1,7 @@
 """Laws of lines that were drawn at random from the whole package, and of their siblings."""
 
 import math
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 from numpy.polynomial.legendre import legval
 from test_atoms import looked_at
+from test_derived import ROUTES
+from test_signs import DOMAIN
 from test_steps import Waves
 
 import trigmech as tm
@@ -337,3 +340,25 @@ def test_candidates_are_the_nearest_numbers_between_the_ends(decimals):
                 assert abs(found[k] - values[k]) == np.abs(allowed - values[k]).min()
             else:
                 assert np.isnan(found[k])
+
+
+# Words
+
+
+@pytest.mark.parametrize(("formula", "message"), [
+    ("lookup()", "write lookup"), ("lookup('routes.csv')", "write lookup"), ("lookup(a)", "write lookup"),
+    ("lookup(a, a)", "write lookup"), ("lookup(a, 'routes.csv')", "write lookup"),
+    ("lookup('routes.csv', a)", r"has 2 column\(s\) beside that with the result, and 1 are given")])
+def test_a_look_up_names_a_table_first_and_then_columns(formula, message):
+    held = {"routes.csv": ROUTES} if "('routes" in formula else ()
+    with pytest.raises(InputError, match=message):
+        tm.Schema([tm.Column("a", 0, 9, "integer")], derived=[tm.Derived("z", formula, tables=held)])
+
+
+@pytest.mark.parametrize(("n", "epsilon", "signs"), [(50, 0.2, 3), (1_000, 0.2, 3), (10_000, 10.0, 0)])
+def test_a_plan_counts_the_columns_measured_by_contrasts_and_those_by_signs(n, epsilon, signs):
+    design = tm.TableMechanism().plan(base.PublicFacts(n, DOMAIN, tm.Budget(epsilon))).measured
+    line = next(line for line in str(design).splitlines() if "noise in each" in line)
+    held = re.findall(r"of (\d+) (?:columns|numbers) by ", line)
+    # The numbers are counted by intervals where they are not by signs.
+    assert held == (["2", "3"] if signs else ["2"])
