@@ -32,7 +32,7 @@ from trigmech.measurement.moments import FunctionSums
 from trigmech.mechanisms import base
 from trigmech.mechanisms.base import check_functions_of_own
 from trigmech.parts import shares
-from trigmech.privacy import ledger_server
+from trigmech.privacy import ledger_server, noise
 from trigmech.privacy.noise import lattice_step
 from trigmech.reconstruction import row_effects, tables
 from trigmech.reconstruction.atoms import atoms
@@ -362,3 +362,13 @@ def test_a_plan_counts_the_columns_measured_by_contrasts_and_those_by_signs(n, e
     held = re.findall(r"of (\d+) (?:columns|numbers) by ", line)
     # The numbers are counted by intervals where they are not by signs.
     assert held == (["2", "3"] if signs else ["2"])
+
+
+@pytest.mark.parametrize("drawn", [noise.integer_gaussian, lambda size, scale: noise._discrete_laplace(scale, size)])
+def test_noise_of_integers_is_about_0_and_symmetric(drawn):
+    # Another integer than 0 has a probability below 1e-21.
+    assert not np.any(drawn(200, 1.0 / 50.0))
+    values = np.array(drawn(4_000, 2.0))
+    # Up to six standard errors of the mean, whose variance is at most 8.
+    assert abs(values.mean()) < 6.0 * math.sqrt(8.0 / 4_000)
+    assert abs((values > 0).mean() - (values < 0).mean()) < 6.0 / math.sqrt(4_000)
