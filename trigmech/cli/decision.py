@@ -9,6 +9,7 @@ import typer
 
 import trigmech as tm
 from trigmech.cli.files import check_outputs, keep_what_counts, table_against
+from trigmech.cli.judgement import FROM_THE_TABLE
 from trigmech.cli.options import Json, Target, Written, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
@@ -60,7 +61,7 @@ def compare(
         progress("comparing", 0, 0)
         found = tm.compare(releases, table, chosen)
     if against is not None:
-        typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
+        typer.echo(FROM_THE_TABLE, err=True)
     _tell(found, html, as_json)
 
 

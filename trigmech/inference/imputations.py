@@ -20,7 +20,7 @@ from trigmech._arrays import Array
 from trigmech._files import reading
 from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.estimate import SAME, Estimate, at_zero, bias, squared, within
+from trigmech.inference.estimate import SAME, Estimate, around, at_zero, bias, squared, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 
@@ -307,11 +307,7 @@ class Imputations:
         again = np.asarray(again, dtype=np.float64)
         if again.size:
             variance += np.maximum(squared(bias(again)) - RANDOM * self.rows * open_ * self.white, 0.0)
-        deviation = np.sqrt(variance)
-        half = deviation * within(m - 1, level)
-        return Estimate(value, deviation, value - half, value + half,
-                        np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
-                        self.population)
+        return around(value, variance, within(m - 1, level), untold, level, self.population)
 
 
 def truth_of(imputations: Imputations) -> str:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from trigmech._arrays import Array
 from trigmech._validate import check_level, numbers
 from trigmech.errors import InputError
-from trigmech.inference.estimate import Estimate, at_zero, bias, squared
+from trigmech.inference.estimate import Estimate, around, at_zero, bias, squared
 from trigmech.inference.posterior import Posterior, Variances
 from trigmech.schema.schema import Schema
 
@@ -168,11 +168,7 @@ class WeightedTable:
     def _interval(self, found: Array, psi: Array, biased: Array, level: float, population: bool) -> Estimate:
         noise, untold = self.posterior.variances(psi)
         variance = noise + untold + (self._sampling(psi) if population else 0.0) + biased
-        deviation = np.sqrt(variance)
-        half = deviation * float(ndtri(0.5 * (1.0 + level)))
-        return Estimate(found, deviation, found - half, found + half,
-                        np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
-                        population)
+        return around(found, variance, float(ndtri(0.5 * (1.0 + level))), untold, level, population)
 
     def _sampling(self, psi: Array) -> Array:
         squares = np.square(psi - self.weights @ psi)
