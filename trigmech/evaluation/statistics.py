@@ -17,7 +17,7 @@ from trigmech._validate import check_choice, check_integers, finite
 from trigmech.errors import InputError, shown
 from trigmech.functions.ranks import ranks
 from trigmech.schema.column import Column
-from trigmech.schema.encoding import categories_of
+from trigmech.schema.encoding import categories_of, floats_of
 from trigmech.schema.schema import Schema
 
 Table = Mapping[str, NDArray]
@@ -106,8 +106,7 @@ def numbers_of_values(column: Column, table: Table) -> Array:
         place = {value: k for k, value in enumerate(categories_of(column).tolist())}
         made = np.array([place.get(value, 0) for value in values.tolist()], dtype=np.float64)
     else:
-        made = (values.astype(f"datetime64[{column.unit}]").astype(np.int64) if column.unit else values).astype(
-            np.float64)
+        made = floats_of(column, values)
     made[missing] = np.nan
     return made
 

@@ -55,11 +55,7 @@ def imputed(release: Release, points: Array, design: Design, rehearsed: Array, c
     """
     check_integers(2, m=count)
     schema = design.schema_given
-    release = release.described(schema)
-    constrained = ConstrainedRows(schema, release.columns, release.closer)
-    release = constrained.of(release)
-    release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
-    release, points = with_rare(schema, release, points, rng)
+    constrained, release, points = _with_lost_rows(schema, release, points, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
     paired = count >= FEWEST_PAIRED and count % 2 == 0
     drawn = posterior.drawn(count, rng, population, paired)
@@ -86,12 +82,18 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
              rng: np.random.Generator) -> WeightedTable:
     """Return the fitted rows with the weights that the release tells; parameters as for :func:`imputed`."""
     schema = design.schema_given
+    constrained, release, points = _with_lost_rows(schema, release, points, rng)
+    posterior = Posterior(release, points, rehearsed_white(release, rehearsed), unresolved(release, constrained))
+    return WeightedTable(schema, posterior, rehearsed[:BIASED])
+
+
+def _with_lost_rows(schema: Schema, release: Release, points: Array,
+                    rng: np.random.Generator) -> tuple[ConstrainedRows, Release, Array]:
+    """Return what keeps a release's constraints, the release, and its fitted rows with those that the fit has lost."""
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release.described(schema))
     release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
-    release, points = with_rare(schema, release, points, rng)
-    posterior = Posterior(release, points, rehearsed_white(release, rehearsed), unresolved(release, constrained))
-    return WeightedTable(schema, posterior, rehearsed[:BIASED])
+    return constrained, *with_rare(schema, release, points, rng)
 
 
 class _Fits:

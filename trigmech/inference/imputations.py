@@ -23,6 +23,7 @@ from trigmech.errors import InputError
 from trigmech.inference.estimate import SAME, Estimate, around, at_zero, bias, squared, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
+from trigmech.tables.column_types import stacked
 
 # The name of the format of files.
 KIND = "trigmech imputations"
@@ -104,8 +105,7 @@ class Imputations:
     def columns(self, i: int) -> dict[str, Any]:
         """Return the columns of a table, by name."""
         one, other = self.halves(i)
-        return {name: (np.ma.concatenate if isinstance(one[name], np.ma.MaskedArray) else np.concatenate)(
-            [one[name], other[name]]) for name in one}
+        return {name: stacked([one[name], other[name]]) for name in one}
 
     def save(self, path: str | Path) -> None:
         """Save the imputations, which are public, in a file of the form that docs/format.md describes.

@@ -128,6 +128,11 @@ def to_pandas(column: NDArray, categories: Categories | None = None) -> Any:
     return values.astype("datetime64[s]") if values.dtype.kind == "M" else values
 
 
+def stacked(pieces: Sequence[NDArray]) -> NDArray:
+    """Return the pieces of a column, all of which may be masked, as one."""
+    return (np.ma.concatenate if isinstance(pieces[0], np.ma.MaskedArray) else np.concatenate)(pieces)
+
+
 def filled(column: NDArray) -> NDArray:
     """Return a column with NaN, NaT or None where it is masked; integers and booleans become objects then."""
     if not isinstance(column, np.ma.MaskedArray):
