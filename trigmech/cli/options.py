@@ -27,6 +27,9 @@ TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .
                                                "Parquet files such as 'data/*.parquet', or - for CSV on standard "
                                                "input.")]
 Saved = Annotated[Path, typer.Argument(help="A saved release, such as clinic.tm.")]
+SchemaFile = Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")]
+Simulate = Annotated[int | None, typer.Option(
+    min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")]
 Target = Annotated[str | None, typer.Option(

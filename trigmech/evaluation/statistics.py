@@ -63,7 +63,7 @@ def ranges(schema: Schema, column: str, thresholds: ArrayLike) -> Statistic:
     thresholds : array_like (t,)
     """
     chosen, at = _column(schema, column), finite("thresholds", thresholds, "t").astype(np.float64)
-    if not _is_number(chosen):
+    if chosen.kind == "categorical":
         raise InputError(f"column {column!r} has categories without an order")
     return partial(_parts_below, chosen, at)
 
@@ -89,12 +89,8 @@ def _column(schema: Schema, name: str) -> Column:
     return found
 
 
-def _is_number(column: Column) -> bool:
-    return column.kind != "categorical"
-
-
 def _numbers(schema: Schema) -> list[Column]:
-    return [column for column in schema.columns if _is_number(column)]
+    return [column for column in schema.columns if column.kind != "categorical"]
 
 
 def numbers_of_values(column: Column, table: Table) -> Array:

@@ -1,6 +1,7 @@
 """NON-PRIVATE. The report's comparison with the true table: errors of queries, and distances to true records."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -200,11 +201,10 @@ def _nearest(points: Array, rows: Array, count: int) -> Array:
 def _frame(schema: Schema, columns: dict[Any, Any]) -> Any:
     if rule := lacks(schema.names, columns):
         raise InputError(f"the table {rule}")
-    try:
+    arrays = list[Any]()
+    with suppress(ValueError):  # A column of lists of different lengths.
         arrays = [np.asarray(columns[name]) for name in schema.names]
-    except ValueError:
-        raise InputError("the columns of the table must be sequences of one length") from None
-    if len({array.shape for array in arrays}) > 1 or arrays[0].ndim != 1:
+    if len({array.shape for array in arrays}) != 1 or arrays[0].ndim != 1:
         raise InputError("the columns of the table must be sequences of one length")
     if all(array.dtype.kind in "biuf" for array in arrays):
         return np.column_stack(arrays)
