@@ -55,7 +55,6 @@ class Commands(TyperGroup):
     """The commands; an interruption or a closed pipe ends them alike under every version of Typer."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the context names."""
         # Without this, temporary files would stay.
         before = {number: signal.signal(number, _end) for number in ENDING} if (
             threading.current_thread() is threading.main_thread()) else {}

@@ -26,7 +26,6 @@ Page = Annotated[Path | None, typer.Option("--html", help="Also write a page of 
 
 
 def limits_of(path: Path | None) -> Any:
-    """Return the limits of a file, or the package's."""
     from trigmech.evaluation.verdict import LIMITS, load_limits
 
     return LIMITS if path is None else load_limits(path)

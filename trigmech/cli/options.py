@@ -124,7 +124,6 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def files_given(data: str) -> list[str]:
-    """Return the path of a file, or the files that match a pattern."""
     from trigmech.tables.parquet_files import paths_of
 
     return paths_of(data) or [data]

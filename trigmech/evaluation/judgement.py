@@ -113,7 +113,6 @@ class Judgement:
 
 
 def compared_rows(n: int, d: int) -> int:
-    """Return how many of n rows of d columns are compared."""
     return min(n, COMPARED_ROWS, max(FEWEST_COMPARED, COMPARED_VALUES // d))
 
 

@@ -256,8 +256,7 @@ class Imputations:
         return self._summed(np.atleast_2d(np.cov(whole.T)), whole, halves, bias(again))
 
     def _summed(self, between: Array, whole: Array, halves: Array, off: Array) -> Array:
-        """Return the sum of the covariances (k, k): between tables, left open by the release, and of fits that are off.
-        """
+        """Return the sum of the covariances (k, k): between tables, open after a release, and of fits that are off."""
         open_ = _left_open(halves)
         covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
         if off.size:

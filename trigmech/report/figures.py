@@ -267,8 +267,7 @@ def _panel(width: float, height: float, left: float = 0.14, bottom: float | None
 
 
 def fitting(labels: Sequence[object], longest: int, widest: float) -> tuple[list[str], float]:
-    """Return labels cut to so many letters and inches, and the inches of the widest, with some to spare for readers'
-    own fonts."""
+    """Return labels cut to so many letters and inches, and the inches of the widest, with room for readers' fonts."""
     figure = blank(1.0, 1.0)
 
     def inches(text: str) -> float:

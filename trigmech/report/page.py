@@ -89,7 +89,6 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
 
 
 def is_page(path: Path) -> bool:
-    """Return whether a file begins as a page of HTML does."""
     with path.open("rb") as file:
         return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 

@@ -92,8 +92,7 @@ def texts_to_arrow(texts: Sequence[str | None]) -> Any:
 
 
 def of_arrow(values: Any, absent: float) -> NDArray[Any]:
-    """Return numbers of 64 bits, a pyarrow array in one piece or in several, without asking pandas; ``absent`` if null.
-    """
+    """Return a pyarrow array of 64-bit numbers, in one or several pieces, without asking pandas; ``absent`` if null."""
     import pyarrow
 
     kind = np.float64 if pyarrow.types.is_floating(values.type) else np.int64
