@@ -19,11 +19,10 @@ from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
+from trigmech.inference.lost import with_rare, with_tails
 from trigmech.inference.posterior import SMOOTH, Posterior, rows_looked_at
-from trigmech.inference.rare import with_rare
 from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
-from trigmech.inference.tails import with_tails
 from trigmech.inference.unresolved import Unresolved, unresolved
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
