@@ -7,7 +7,7 @@ import pytest
 import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.inference.rare import _hidden, _placed
+from trigmech.inference.lost import _hidden, _placed
 
 SCHEMA = tm.Schema([tm.Column("ill", 0, 1, "binary"), tm.Column("age", 0, 100), tm.Column("sex", kind="categorical",
                     categories=("f", "m")), tm.Column("town", kind="categorical", categories=tuple("abcd"))])
@@ -46,7 +46,8 @@ def test_rows_are_added_where_noise_may_hide_a_value_and_nowhere_else():
     noisy = ReleasedColumn(categories.partition, categories.mass, 0.3)
     # At most a tenth of the rows, however much noise there is.
     np.testing.assert_allclose(_hidden(noisy, points), [0.0, 0.05, 0.05])
-    made = _placed(categories, np.array([2, 2, 1]), points, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    made = _placed(categories.partition, np.array([2, 2, 1]), points[rng.integers(len(points), size=3)], rng)
     np.testing.assert_array_equal(made[:, 1:], [[0, 0, 1], [0, 0, 1], [0, 1, 0]])
     ages = ReleasedColumn(Partition((), 0, np.linspace(-1.0, 1.0, 6)), np.full(5, 0.2), 0.3)
     assert not _hidden(ages, points).any()

@@ -12,7 +12,7 @@ from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import posterior
 from trigmech.inference import unresolved as unresolved_module
-from trigmech.inference.tails import MOST_ADDED, with_tails
+from trigmech.inference.lost import MOST_ADDED, with_tails
 from trigmech.inference.unresolved import MOST_SHARE, Unresolved, excess, unresolved
 from trigmech.measurement.released import Release
 from trigmech.planning.shares import Shares

@@ -17,7 +17,7 @@ from trigmech.reconstruction.conditional import conditional_points
 from trigmech.reconstruction.mixing import FurtherRows
 from trigmech.schema.encoding import categories_of
 from trigmech.storage import release_file
-from trigmech.tables.column_types import Categories
+from trigmech.tables.column_types import Categories, stacked
 from trigmech.tables.frames import like
 
 MAX_ROWS = 100_000_000
@@ -104,8 +104,7 @@ class Synthesis(Answering):
         """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
         pieces = list(self.batches(size, rng, given=given, shares=shares, rows_per_person=rows_per_person))
         return pieces[0] if len(pieces) == 1 else {
-            name: (np.ma.concatenate if isinstance(pieces[0][name], np.ma.MaskedArray) else np.concatenate)(
-                [piece[name] for piece in pieces]) for name in pieces[0]}
+            name: stacked([piece[name] for piece in pieces]) for name in pieces[0]}
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None, *,
                given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,

@@ -10,7 +10,7 @@ import typer
 
 import trigmech as tm
 from trigmech.cli.files import check_outputs, file_of, keep_what_counts, paid_for
-from trigmech.cli.options import Epsilon, Json, Saved, Written, budget_of, files_given, grouped, tell
+from trigmech.cli.options import Delta, Epsilon, Json, Saved, Simulate, Written, budget_of, files_given, grouped, tell
 from trigmech.cli.progress import progress_bar
 
 # The exit status if a criterion is not met.
@@ -25,15 +25,13 @@ def accept(
     written: Written,
     data: Annotated[str | None, typer.Option(help="The private table of the release: CSV, Parquet or a quoted pattern "
                                                   "of Parquet files.")] = None,
-    delta: Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.")
-                     ] = 0.0,
+    delta: Delta = 0.0,
     ledger: Annotated[str | None, typer.Option(
         help="The data set's ledger, which must exist: a file or postgresql://user@host/database?ledger=NAME.")] = None,
     schema: Annotated[Path | None, typer.Option(help="A schema file that says how to read the table; the release "
                                                      "knows the columns.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the verdicts to this file, as JSON.")] = None,
-    simulate: Annotated[int | None, typer.Option(
-        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+    simulate: Simulate = None,
     dry_run: Annotated[bool, typer.Option(
         "--dry-run", help="Print the size of the noise; do not read the table or charge the ledger.")] = False,
     as_json: Json = False,

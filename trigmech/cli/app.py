@@ -26,7 +26,7 @@ from trigmech.cli.copies import NOT_VALID, write_copies
 from trigmech.cli.decision import Limits, advise, check_page, compare, limits_of
 from trigmech.cli.ending import end
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, table_to_describe, write_sample
-from trigmech.cli.judgement import tell_judgement
+from trigmech.cli.judgement import FROM_THE_TABLE, tell_judgement
 from trigmech.cli.ledger import ledger_app
 from trigmech.cli.options import (
     Data,
@@ -55,7 +55,6 @@ class Commands(TyperGroup):
     """The commands; an interruption or a closed pipe ends them alike under every version of Typer."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the context names."""
         # Without this, temporary files would stay.
         before = {number: signal.signal(number, _end) for number in ENDING} if (
             threading.current_thread() is threading.main_thread()) else {}
@@ -242,8 +241,7 @@ def schema_check(
     loaded = None if problems else schema_file.load(schema)
     constraints = [] if loaded is None else [each.text for each in loaded.schema.constraints]
     fine = [] if loaded is None else how_fine(loaded.schema.columns)
-    odd = [] if loaded is None else without_missing(
-        loaded.schema.constraints, {column.name: column for column in loaded.schema.columns})
+    odd = [] if loaded is None else without_missing(loaded.schema.constraints, loaded.schema.columns)
     derived = [] if loaded is None else [f"{each.name} = {each.formula}" for each in loaded.schema.derived]
     said = [*(problems or [f"{schema} is complete"]), *fine, *(f"derived: {text}" for text in derived),
             *(f"constraint: {text}" for text in constraints), *(f"warning: {text}" for text in odd)]
@@ -350,7 +348,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps({"private": True, **found.to_dict(), **errors_of(made, table)}))
         return
-    typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
+    typer.echo(FROM_THE_TABLE, err=True)
     tell_judgement(found)
 
 

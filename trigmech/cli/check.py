@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 import trigmech as tm
-from trigmech.cli.options import Json, TableData, Written, files_given, grouped, tell
+from trigmech.cli.options import Json, SchemaFile, TableData, Written, files_given, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
 
@@ -19,7 +18,7 @@ PRIVATE = ("NOT PRIVATE, for you alone: this output was computed from the privat
 @grouped
 def check(
     data: TableData,
-    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
+    schema: SchemaFile,
     written: Written,
     as_json: Json = False,
 ) -> None:

@@ -108,7 +108,6 @@ def _write(held: tm.Imputations, folder: Path) -> None:
 
 
 def page_of(held: tm.Imputations, names: tuple[str, ...]) -> str:
-    """Return the page on how to combine imputed tables."""
     plain = [column.name for column in held.schema.columns if column.categories is None and column.unit is None
              and column.name.isidentifier()]
     formula = " ~ ".join((*plain, "1")[:2]) if plain else f"{names[0]} ~ 1"

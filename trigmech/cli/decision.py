@@ -9,6 +9,7 @@ import typer
 
 import trigmech as tm
 from trigmech.cli.files import check_outputs, keep_what_counts, table_against
+from trigmech.cli.judgement import FROM_THE_TABLE
 from trigmech.cli.options import Json, Target, Written, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
@@ -25,7 +26,6 @@ Page = Annotated[Path | None, typer.Option("--html", help="Also write a page of 
 
 
 def limits_of(path: Path | None) -> Any:
-    """Return the limits of a file, or the package's."""
     from trigmech.evaluation.verdict import LIMITS, load_limits
 
     return LIMITS if path is None else load_limits(path)
@@ -60,7 +60,7 @@ def compare(
         progress("comparing", 0, 0)
         found = tm.compare(releases, table, chosen)
     if against is not None:
-        typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
+        typer.echo(FROM_THE_TABLE, err=True)
     _tell(found, html, as_json)
 
 

@@ -25,9 +25,7 @@ SHOWN_COLUMNS = 6
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """The result of `run`: errors on W1 of the release and of the uniform distribution, predicted ones, and written
-    files.
-    """
+    """The result of `run`: errors on W1 of the release and of the uniform distribution, predicted ones, and files."""
 
     synthesis: Synthesis
     evaluation: Evaluation

@@ -11,6 +11,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from trigmech.evaluation.judgement import Judgement
 
+FROM_THE_TABLE = "NOT PRIVATE: these figures were computed from the private table. Do not publish them."
 HOW_TO_READ = ("Scores: 1 means equal. Errors and losses: 0 means equal. Detector: 0.5 means that it sees no "
                "difference. Fresh: the same figure for rows that are drawn again from the true ones; in the line of "
                "rows that equal a true row, the share of true rows that equal another true row. A light is good up to "

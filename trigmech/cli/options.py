@@ -27,6 +27,9 @@ TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .
                                                "Parquet files such as 'data/*.parquet', or - for CSV on standard "
                                                "input.")]
 Saved = Annotated[Path, typer.Argument(help="A saved release, such as clinic.tm.")]
+SchemaFile = Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")]
+Simulate = Annotated[int | None, typer.Option(
+    min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")]
 Target = Annotated[str | None, typer.Option(
@@ -121,7 +124,6 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def files_given(data: str) -> list[str]:
-    """Return the path of a file, or the files that match a pattern."""
     from trigmech.tables.parquet_files import paths_of
 
     return paths_of(data) or [data]

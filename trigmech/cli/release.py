@@ -29,6 +29,8 @@ from trigmech.cli.options import (
     Engine,
     Epsilon,
     Json,
+    SchemaFile,
+    Simulate,
     TableData,
     Target,
     Written,
@@ -60,7 +62,7 @@ class Asked:
     """What a release is asked to do."""
 
     data: TableData
-    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")]
+    schema: SchemaFile
     epsilon: Epsilon
     out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")]
     delta: Annotated[float | None, typer.Option(
@@ -76,8 +78,7 @@ class Asked:
     bounds_share: Annotated[float, typer.Option(
         help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE
     target: Target = None
-    simulate: Annotated[int | None, typer.Option(
-        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None
+    simulate: Simulate = None
     strict: Annotated[bool, typer.Option(
         "--strict", help="End with status 6 if the points do not match the released values; save the release anyway.")
     ] = False

@@ -8,7 +8,7 @@ from trigmech._validate import lacks
 from trigmech.engines.question import Persons, PieceQuestion, PieceSums
 from trigmech.errors import InputError, TrigmechError, WorkerError
 from trigmech.measurement.persons import chunk_of
-from trigmech.measurement.rows import PrivateRows, Progress
+from trigmech.measurement.rows import PrivateRows, Progress, check_enough, completed_for_check, silent
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.schema import Schema
 
@@ -76,26 +76,19 @@ class SpreadTable:
     """
 
     def __init__(self, workers: Workers, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
-        self._workers, self._schema, self._progress = workers, schema, progress
+        self._workers, self._schema, self.say = workers, schema, progress or silent
         self.library, self.categorical = workers.library, workers.categorical
         checking = bool(schema.private_bounds or schema.private_categories)
         self.say("checking the table and the options" if checking else "counting rows and planning", 0, 0)
-        complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
-        self._complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
+        self._complete = completed_for_check(schema)
         n = None if checking else workers.n(schema)
         if n is None:
             n = self.sums(PieceQuestion(Persons(), self._complete, schema, raw=not checking)).n
         self.n = n
-        if n < least:
-            whose = "rows" if schema.person is None else "persons"
-            raise InputError(f"a release needs at least {least} {whose}; the table has {n}")
+        check_enough(n, schema, least)
 
     def __repr__(self) -> str:
         return f"SpreadTable(n={self.n}, values hidden)"
-
-    def say(self, step: str, done: int, total: int, /) -> None:
-        if self._progress is not None:
-            self._progress(step, done, total)
 
     def raw(self, schema: Schema) -> PrivateRows:
         return _SpreadRows(self.n, self._complete.domain, lambda: (chunk_of(table, schema, raw=True) for table in

@@ -1,15 +1,15 @@
 """NON-PRIVATE. How well a distribution answers a workload: for tests, reports and experiments, never for release."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
 from trigmech.domain import Domain, OneHotGroup
+from trigmech.measurement.rows import Progress
 from trigmech.workload import Workload
 
 # Rows of a chunk of a table: few enough to show progress.
@@ -99,7 +99,7 @@ class Comparison:
 
 
 def compare(chunks: Iterable[NDArray[np.float64]], n: int, domain: Domain, distribution: Distribution,
-            rounded: Distribution, families: Sequence[Workload], say: Callable[[str, int, int], Any]) -> Comparison:
+            rounded: Distribution, families: Sequence[Workload], say: Progress) -> Comparison:
     """Compare a distribution with a table, points (k, d) of the cube, in one pass over its rows.
 
     ``distribution`` answers the queries; ``rounded`` is the same as a table would hold it, with numbers rounded.

@@ -159,8 +159,7 @@ class Forecast:
                               limit.light(limit.best + sign * margin * error, usual), about)
 
     def sentences(self, n: int) -> list[str]:
-        """Return three lines: the uses of a table of n rows, the sizes of groups, and the number of visible relations.
-        """
+        """Return three lines: the uses of a table of n rows, sizes of groups, and how many relations are visible."""
         measures = self.measures()
         columns, pairs = self.lights_of_columns(), list(self.lights_of_pairs().values())
         good = f"{list(columns.values()).count('good')} of {len(columns)} columns" + (

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from trigmech.evaluation.measures import (
 )
 from trigmech.evaluation.sides import Coding, Side
 from trigmech.evaluation.verdict import LIMITS, Light, LightLimits, QualityMeasure, lights_of_uses, verdict_of, worst
+from trigmech.measurement.rows import Progress, silent
 from trigmech.schema.schema import Schema
 
 # Among so many rows of either table a share has a standard error of 0.16 percentage points at most, far below every
@@ -33,7 +34,6 @@ SEED = 2014
 FEWEST_FOR_DETECTOR = 30
 # The part of group means whose errors are below the one that is shown.
 MOST_GROUPS = 0.95
-Say = Callable[[str, int, int], Any]
 Details = dict[str, Any]
 
 
@@ -113,12 +113,11 @@ class Judgement:
 
 
 def compared_rows(n: int, d: int) -> int:
-    """Return how many of n rows of d columns are compared."""
     return min(n, COMPARED_ROWS, max(FEWEST_COMPARED, COMPARED_VALUES // d))
 
 
 def judged(schema: Schema, true: Mapping[str, Any], made: Mapping[str, Any], n: int | None = None,
-           say: Say = lambda step, done, total: None) -> Judgement:
+           say: Progress = silent) -> Judgement:
     """Return the measures of a synthetic table against the true one.
 
     Parameters
@@ -169,6 +168,10 @@ def _light(limit: LightLimits, name: str, value: float, fresh: float | None) -> 
     return limit.light(value, fresh)
 
 
+def _by_name(names: Sequence[str], values: Any) -> dict[str, float]:
+    return dict(zip(names, values.tolist(), strict=True))
+
+
 def _mean_and_worst(names: tuple[str, str], words: str, definitions: tuple[str, str], values: Any, fresh: Any,
                     about: list[str], worst: int) -> list[QualityMeasure]:
     """Return the measures of the mean and of the worst of some values, and of those of fresh rows."""
@@ -180,16 +183,16 @@ def _mean_and_worst(names: tuple[str, str], words: str, definitions: tuple[str, 
 def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[QualityMeasure]:
     scores, best = column_scores(coding, true, made), column_scores(coding, true, fresh)
     names = [column.name for column in coding.columns]
-    details["columns"] = dict(zip(names, scores.tolist(), strict=True))
-    details["columns, fresh"] = dict(zip(names, best.tolist(), strict=True))
+    details["columns"] = _by_name(names, scores)
+    details["columns, fresh"] = _by_name(names, best)
     what = "KSComplement, TVComplement"
     found = _mean_and_worst(("columns_mean", "column_worst"), "score of columns", (f"mean of {what}", what), scores,
                             best, names, int(scores.argmin()))
     if np.isnan(true.values).any() or np.isnan(made.values).any():
         missing, usual = missing_scores(true, made), missing_scores(true, fresh)
         at = int(missing.argmin())
-        details["missing"] = dict(zip(names, missing.tolist(), strict=True))
-        details["missing, fresh"] = dict(zip(names, usual.tolist(), strict=True))
+        details["missing"] = _by_name(names, missing)
+        details["missing, fresh"] = _by_name(names, usual)
         found.append(_measure("missing_worst", "score of missing values, worst", "MissingValueSimilarity",
                               float(missing[at]), float(usual[at]), names[at]))
     return found
@@ -200,10 +203,10 @@ def _pairs(coding: Coding, true: Side, made: Side, fresh: Side, details: Details
         return []
     scores, best = pair_scores(coding, true, made), pair_scores(coding, true, fresh)
     names = [f"{a.name} and {b.name}" for a, b in itertools.combinations(coding.columns, 2)]
-    details["pairs"] = dict(zip(names, scores.tolist(), strict=True))
+    details["pairs"] = _by_name(names, scores)
     details["determined"] = [(coding.columns[j].name, coding.columns[h].name, own, other)
                              for j, h, own, other in determined(coding, true, made)]
-    details["pairs, fresh"] = dict(zip(names, best.tolist(), strict=True))
+    details["pairs, fresh"] = _by_name(names, best)
     what = "ContingencySimilarity"
     return _mean_and_worst(("pairs_mean", "pair_worst"), "score of tables of two columns", (f"mean of {what}", what),
                            scores, best, names, int(scores.argmin()))
@@ -218,8 +221,8 @@ def _correlations(coding: Coding, true: Side, made: Side, fresh: Side, details: 
     ranked = correlation_differences(coding, true, made, ranked=True)[0]
     names = [f"{coding.columns[j].name} and {coding.columns[h].name}" for j, h in pairs]
     details["correlations"] = {
-        "differences": dict(zip(names, errors.tolist(), strict=True)),
-        "differences, fresh": dict(zip(names, usual.tolist(), strict=True)),
+        "differences": _by_name(names, errors),
+        "differences, fresh": _by_name(names, usual),
         "CorrelationSimilarity": float(1.0 - errors.mean() / 2.0),
         "Spearman, mean": float(ranked.mean()), "Spearman, worst": float(ranked.max())}
     what = "2 (1 - CorrelationSimilarity), Pearson"

@@ -17,7 +17,7 @@ from trigmech._validate import check_choice, check_integers, finite
 from trigmech.errors import InputError, shown
 from trigmech.functions.ranks import ranks
 from trigmech.schema.column import Column
-from trigmech.schema.encoding import categories_of
+from trigmech.schema.encoding import categories_of, floats_of
 from trigmech.schema.schema import Schema
 
 Table = Mapping[str, NDArray]
@@ -63,7 +63,7 @@ def ranges(schema: Schema, column: str, thresholds: ArrayLike) -> Statistic:
     thresholds : array_like (t,)
     """
     chosen, at = _column(schema, column), finite("thresholds", thresholds, "t").astype(np.float64)
-    if not _is_number(chosen):
+    if chosen.kind == "categorical":
         raise InputError(f"column {column!r} has categories without an order")
     return partial(_parts_below, chosen, at)
 
@@ -89,12 +89,8 @@ def _column(schema: Schema, name: str) -> Column:
     return found
 
 
-def _is_number(column: Column) -> bool:
-    return column.kind != "categorical"
-
-
 def _numbers(schema: Schema) -> list[Column]:
-    return [column for column in schema.columns if _is_number(column)]
+    return [column for column in schema.columns if column.kind != "categorical"]
 
 
 def numbers_of_values(column: Column, table: Table) -> Array:
@@ -106,8 +102,7 @@ def numbers_of_values(column: Column, table: Table) -> Array:
         place = {value: k for k, value in enumerate(categories_of(column).tolist())}
         made = np.array([place.get(value, 0) for value in values.tolist()], dtype=np.float64)
     else:
-        made = (values.astype(f"datetime64[{column.unit}]").astype(np.int64) if column.unit else values).astype(
-            np.float64)
+        made = floats_of(column, values)
     made[missing] = np.nan
     return made
 

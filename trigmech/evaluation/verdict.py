@@ -173,5 +173,4 @@ def _named(names: Sequence[str]) -> str:
 
 
 def english(names: Sequence[str]) -> str:
-    """Return words as an English list."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -26,24 +26,19 @@ class FunctionSet(Protocol):
     @property
     def d(self) -> int:
         """The number of columns."""
-        ...
 
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
         """The number of functions."""
-        ...
 
     def evaluate(self, X: ArrayLike) -> Array:
         """Return the values (n, K)."""
-        ...
 
     def means(self, X: ArrayLike) -> Array:
         """Return the means (K,) over the rows."""
-        ...
 
     def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> Array:
         """Return the gradients (n, d) of a combination."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,16 +26,19 @@ ROUNDED_UP = 1.0 + 1e-9
 @lru_cache(maxsize=64)
 def factor(count: int) -> Array:
     """Return the matrix R (count, count)."""
-    coefficients = np.cumprod(np.concatenate([[1.0], (2.0 * np.arange(1, count) - 1.0) / (2.0 * np.arange(1, count))]))
-    lag = np.arange(count)[:, None] - np.arange(count)
-    return np.where(lag >= 0, coefficients[np.maximum(lag, 0)], 0.0)
+    return _toeplitz(count, 1.0)
 
 
 @lru_cache(maxsize=64)
 def inverse(count: int) -> Array:
     """Return the inverse of R, which has the coefficients of (1 - z)^(1/2)."""
-    steps = (2.0 * np.arange(1, count) - 3.0) / (2.0 * np.arange(1, count))
-    coefficients = np.cumprod(np.concatenate([[1.0], steps]))
+    return _toeplitz(count, 3.0)
+
+
+def _toeplitz(count: int, less: float) -> Array:
+    """Return the lower triangular matrix of a series whose k-th coefficient is the last one times 1 - less / (2 k)."""
+    twice = 2.0 * np.arange(1, count)
+    coefficients = np.cumprod(np.concatenate([[1.0], (twice - less) / twice]))
     lag = np.arange(count)[:, None] - np.arange(count)
     return np.where(lag >= 0, coefficients[np.maximum(lag, 0)], 0.0)
 

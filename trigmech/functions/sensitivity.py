@@ -90,6 +90,8 @@ Index = Integers
 
 # Certificates computed in floating point are raised by this factor, far above their rounding errors.
 ROUNDING = 1.0 + 1e-9
+# Branch and bound ends when a bound is within this part of a value that is attained.
+ACCURACY = 1e-6
 # Nodes per degree of a certified supremum: 1/c^2 = 1.004, so it is 0.2% too large for a function from 0 up.
 _NODES = 25
 # More than what underflow can take from a sum of fourth powers of weights.
@@ -317,13 +319,13 @@ def _max_cut(graph: bytes, vertices: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _one_column(degrees: tuple[int, ...], p: int, accuracy: float = 1e-6) -> float:
+def _one_column(degrees: tuple[int, ...], p: int) -> float:
     """Return an upper bound of sup over x, x' of sum over q in degrees of |T_q(x) - T_q(x')|^p.
 
     Branch and bound over theta = arccos x and theta' = arccos x'. On a square of half-width h round the centre,
     each term is |linear part + remainder| with a remainder of at most q^2 h^2 (half of q^2 h^2 for either angle), and
     the sum over q of (|linear part| + q^2 h^2)^p is convex in the angles, so it is largest at one of the four corners.
-    Ends when the bound is within `accuracy`, relative, of a value that is attained.
+    Ends when the bound is within :data:`ACCURACY`, relative, of a value that is attained.
     """
     if len(degrees) > 64 or max(degrees) > 256:
         return 2.0**p * len(degrees)
@@ -345,11 +347,11 @@ def _one_column(degrees: tuple[int, ...], p: int, accuracy: float = 1e-6) -> flo
             above[part] = np.max([((np.abs(value + i * slope_first + j * slope_second) + (q * h) ** 2) ** p).sum(axis=1)
                                   for i in (-1, 1) for j in (-1, 1)], axis=0)
         attained = max(attained, float(here.max()))
-        # Squares left out below are worth at most attained * (1 + accuracy / 2).
-        bound = min(bound, max(attained * (1.0 + accuracy / 2), float(above.max())))
-        if bound <= attained * (1.0 + accuracy) or len(first) > 500_000:
+        # Squares left out below are worth at most attained * (1 + ACCURACY / 2).
+        bound = min(bound, max(attained * (1.0 + ACCURACY / 2), float(above.max())))
+        if bound <= attained * (1.0 + ACCURACY) or len(first) > 500_000:
             return min(2.0**p * len(q), bound * ROUNDING)
-        keep = above > attained * (1.0 + accuracy / 2)
+        keep = above > attained * (1.0 + ACCURACY / 2)
         h /= 2
         first = np.concatenate([first[keep] + i * h for i in (-1, 1) for _ in (-1, 1)])
         second = np.concatenate([second[keep] + j * h for _ in (-1, 1) for j in (-1, 1)])

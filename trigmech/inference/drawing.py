@@ -19,11 +19,10 @@ from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
+from trigmech.inference.lost import with_rare, with_tails
 from trigmech.inference.posterior import SMOOTH, Posterior, rows_looked_at
-from trigmech.inference.rare import with_rare
 from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
-from trigmech.inference.tails import with_tails
 from trigmech.inference.unresolved import Unresolved, unresolved
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
@@ -55,11 +54,7 @@ def imputed(release: Release, points: Array, design: Design, rehearsed: Array, c
     """
     check_integers(2, m=count)
     schema = design.schema_given
-    release = release.described(schema)
-    constrained = ConstrainedRows(schema, release.columns, release.closer)
-    release = constrained.of(release)
-    release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
-    release, points = with_rare(schema, release, points, rng)
+    constrained, release, points = _with_lost_rows(schema, release, points, rng)
     posterior = Posterior(release, points, rehearsed_white(release, rehearsed))
     paired = count >= FEWEST_PAIRED and count % 2 == 0
     drawn = posterior.drawn(count, rng, population, paired)
@@ -86,12 +81,18 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
              rng: np.random.Generator) -> WeightedTable:
     """Return the fitted rows with the weights that the release tells; parameters as for :func:`imputed`."""
     schema = design.schema_given
+    constrained, release, points = _with_lost_rows(schema, release, points, rng)
+    posterior = Posterior(release, points, rehearsed_white(release, rehearsed), unresolved(release, constrained))
+    return WeightedTable(schema, posterior, rehearsed[:BIASED])
+
+
+def _with_lost_rows(schema: Schema, release: Release, points: Array,
+                    rng: np.random.Generator) -> tuple[ConstrainedRows, Release, Array]:
+    """Return what keeps a release's constraints, the release, and its fitted rows with those that the fit has lost."""
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release.described(schema))
     release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
-    release, points = with_rare(schema, release, points, rng)
-    posterior = Posterior(release, points, rehearsed_white(release, rehearsed), unresolved(release, constrained))
-    return WeightedTable(schema, posterior, rehearsed[:BIASED])
+    return constrained, *with_rare(schema, release, points, rng)
 
 
 class _Fits:

@@ -234,8 +234,7 @@ class Equations:
 
     @property
     def _worth(self) -> float:
-        """How many steps of conjugate gradients for one column cost as much as a factor; infinite if it is too large.
-        """
+        """How many steps of conjugate gradients for a column cost as much as a factor; infinite if it is too large."""
         few, many = sorted((self.y, self.k))
         if few > MOST_EQUATIONS:
             return np.inf

@@ -110,9 +110,17 @@ def combine(estimates: ArrayLike, variances: ArrayLike | None = None, level: flo
     variance = between + within
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         freedom = np.where(between > 0.0, (m - 1) * (1.0 + within / between) ** 2, np.inf)
-    deviation, value = np.sqrt(variance), values.mean(axis=0)
-    half = deviation * stdtrit(np.minimum(freedom, 1e12), 0.5 * (1.0 + level))
-    return Estimate(value, deviation, value - half, value + half, np.zeros_like(value), level, True)
+    value = values.mean(axis=0)
+    return around(value, variance, stdtrit(np.minimum(freedom, 1e12), 0.5 * (1.0 + level)), np.zeros_like(value), level,
+                  True)
+
+
+def around(value: Array, variance: Array, reach: ArrayLike, untold: Array, level: float, population: bool) -> Estimate:
+    """Return an estimate with intervals of so many deviations to both sides; ``untold`` is a part of the variance."""
+    deviation = np.sqrt(variance)
+    half = deviation * reach
+    return Estimate(value, deviation, value - half, value + half,
+                    np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level, population)
 
 
 def within(freedom: int, level: float) -> float:

@@ -20,9 +20,10 @@ from trigmech._arrays import Array
 from trigmech._files import reading
 from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.estimate import SAME, Estimate, at_zero, bias, squared, within
+from trigmech.inference.estimate import SAME, Estimate, around, at_zero, bias, squared, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
+from trigmech.tables.column_types import stacked
 
 # The name of the format of files.
 KIND = "trigmech imputations"
@@ -104,8 +105,7 @@ class Imputations:
     def columns(self, i: int) -> dict[str, Any]:
         """Return the columns of a table, by name."""
         one, other = self.halves(i)
-        return {name: (np.ma.concatenate if isinstance(one[name], np.ma.MaskedArray) else np.concatenate)(
-            [one[name], other[name]]) for name in one}
+        return {name: stacked([one[name], other[name]]) for name in one}
 
     def save(self, path: str | Path) -> None:
         """Save the imputations, which are public, in a file of the form that docs/format.md describes.
@@ -256,8 +256,7 @@ class Imputations:
         return self._summed(np.atleast_2d(np.cov(whole.T)), whole, halves, bias(again))
 
     def _summed(self, between: Array, whole: Array, halves: Array, off: Array) -> Array:
-        """Return the sum of the covariances (k, k): between tables, left open by the release, and of fits that are off.
-        """
+        """Return the sum of the covariances (k, k): between tables, open after a release, and of fits that are off."""
         open_ = _left_open(halves)
         covariance = between / len(whole) + _positive(between - open_) + self.rows * open_ * self._untold
         if off.size:
@@ -307,11 +306,7 @@ class Imputations:
         again = np.asarray(again, dtype=np.float64)
         if again.size:
             variance += np.maximum(squared(bias(again)) - RANDOM * self.rows * open_ * self.white, 0.0)
-        deviation = np.sqrt(variance)
-        half = deviation * within(m - 1, level)
-        return Estimate(value, deviation, value - half, value + half,
-                        np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
-                        self.population)
+        return around(value, variance, within(m - 1, level), untold, level, self.population)
 
 
 def truth_of(imputations: Imputations) -> str:

@@ -290,9 +290,10 @@ def _names(connection: Any, items: Sequence[Tree]) -> tuple[str, ...]:
     """Return the names of the output columns: aliases, or the expressions as they are written; all different."""
     found = []
     for item in items:
-        plain = {"error": False, "statements": [{"node": _alone(connection, item)}]}
         name = str(item.get("alias") or "")
         if not name:
+            node = _tree(connection, "select 1")["statements"][0]["node"] | {"select_list": [item | {"alias": ""}]}
+            plain = {"error": False, "statements": [{"node": node}]}
             try:
                 text = connection.execute("select json_deserialize_sql(?::json)", [json.dumps(plain)]).fetchone()[0]
             except Exception as problem:
@@ -310,11 +311,6 @@ def _names(connection: Any, items: Sequence[Tree]) -> tuple[str, ...]:
     if twin is not None:
         raise InputError(f"two output columns are called {twin!r}; name one of them with AS")
     return tuple(found)
-
-
-def _alone(connection: Any, item: Tree) -> Tree:
-    node = dict(_tree(connection, "select 1")["statements"][0]["node"])
-    return node | {"select_list": [item | {"alias": ""}]}
 
 
 def _scaled(part: Any, template: Tree) -> Any:

@@ -12,12 +12,14 @@ from scipy.special import ndtri
 from trigmech._arrays import Array
 from trigmech._validate import check_level, numbers
 from trigmech.errors import InputError
-from trigmech.inference.estimate import Estimate, at_zero, bias, squared
+from trigmech.inference.estimate import Estimate, around, at_zero, bias, squared
 from trigmech.inference.posterior import Posterior, Variances
 from trigmech.schema.schema import Schema
 
 # Weights below 0 may make a mean square negative: it is at least this part of that of the rows as they are.
 LEAST_PART = 0.3
+# Maps columns by name and weights (m,) to values (q,) and influences (m, q).
+Influenced = Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +96,7 @@ class WeightedTable:
         psi = self._checked(influence)
         return self._interval(numbers("values", values, psi.shape[1]), psi, self.squared_bias(psi), level, population)
 
-    def estimate(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]], level: float = 0.95,
-                 population: bool = True) -> Estimate:
+    def estimate(self, statistic: Influenced, level: float = 0.95, population: bool = True) -> Estimate:
         """Return a statistic with intervals that count the statistic's own bias in rehearsals of the release.
 
         Parameters
@@ -115,7 +116,7 @@ class WeightedTable:
         values, psi, again = self._found(statistic)
         return self._interval(values, psi, squared(bias(again)), level, population)
 
-    def p_value(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]]) -> float:
+    def p_value(self, statistic: Influenced) -> float:
         """Return the p-value of the hypothesis that all numbers of a statistic are 0 in the population.
 
         Parameters
@@ -150,8 +151,7 @@ class WeightedTable:
             raise InputError("the numbers of a test must vary, and no number may follow from the others")
         return float(chdtrc(len(values), float(values @ np.linalg.solve(covariance, values))))
 
-    def _found(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]]
-               ) -> tuple[Array, Array, Array]:
+    def _found(self, statistic: Influenced) -> tuple[Array, Array, Array]:
         """Return a statistic (q,) of the weighted rows, its influence (m, q), and that of rehearsals (r, 3, q)."""
         values, influence = statistic(self.columns, self.weights)
         psi = self._checked(influence)
@@ -160,19 +160,14 @@ class WeightedTable:
                           for each in self.rehearsed]).reshape(-1, 3, count)
         return numbers("values", values, count), psi, again
 
-    def _of_even_rows(self, statistic: Callable[[dict[str, Any], Array], tuple[ArrayLike, ArrayLike]],
-                      points: Array) -> ArrayLike:
+    def _of_even_rows(self, statistic: Influenced, points: Array) -> ArrayLike:
         even = np.full(len(points), 1.0 / len(points))
         return statistic(self.schema.completed(self.schema.decode(points)), even)[0]
 
     def _interval(self, found: Array, psi: Array, biased: Array, level: float, population: bool) -> Estimate:
         noise, untold = self.posterior.variances(psi)
         variance = noise + untold + (self._sampling(psi) if population else 0.0) + biased
-        deviation = np.sqrt(variance)
-        half = deviation * float(ndtri(0.5 * (1.0 + level)))
-        return Estimate(found, deviation, found - half, found + half,
-                        np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
-                        population)
+        return around(found, variance, float(ndtri(0.5 * (1.0 + level))), untold, level, population)
 
     def _sampling(self, psi: Array) -> Array:
         squares = np.square(psi - self.weights @ psi)

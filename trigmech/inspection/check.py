@@ -96,7 +96,6 @@ class PersonLook:
         self.read = False
 
     def add(self, table: Columns, j: int, lines: Lines) -> None:
-        """Count a chunk."""
         self.read = True
         try:
             values, codes = table.distinct(j)

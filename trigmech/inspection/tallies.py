@@ -27,7 +27,6 @@ class MarkedRows:
     lines: list[int] = field(default_factory=list)
 
     def add(self, marked: Mask, lines: Lines) -> None:
-        """Count rows of a chunk that a mask marks."""
         rows = np.flatnonzero(marked)
         self.count += len(rows)
         room = FIRST_LINES - len(self.lines)

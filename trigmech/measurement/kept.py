@@ -133,7 +133,6 @@ class _Store:
         return Chunk(Compact(empty.rows.layout, found), empty.domain, None, starts)
 
     def close(self) -> None:
-        """Forget all chunks."""
         self._held = []
         if self._file is not None:
             # A full disk is an error once more when what waits to be written is thrown away.

@@ -41,19 +41,15 @@ class Rounds(Protocol):
 
     def begin(self) -> bool:
         """Exist before the first charge. Return whether this call created the file."""
-        ...
 
     def remove(self) -> None:
         """Remove the file."""
-        ...
 
     def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Selected | None:
         """Return the values that the next draw released before an interruption, or None."""
-        ...
 
     def keep(self, charge: Charge, released: Array | Selected) -> None:
         """Keep the values of a draw. Once this returns, no process draws them again."""
-        ...
 
 
 class Planned(Protocol):

@@ -23,6 +23,10 @@ from trigmech.tables.reader import TableFile
 Progress = Callable[[str, int, int], None]
 
 
+def silent(step: str, done: int, total: int, /) -> None:
+    """Tell nobody."""
+
+
 @dataclass(frozen=True, eq=False)
 class PrivateRows:
     """The rows of a table as points of the cube, which may be too many for memory.
@@ -103,6 +107,19 @@ def persons_of(file: TableFile | ParquetFiles, schema: Schema) -> int:
     return buckets.n
 
 
+def completed_for_check(schema: Schema) -> Schema:
+    """Return a schema whose private bounds and categories are made up: a table that fits it has no other fault."""
+    # All kinds and transforms allow these bounds.
+    complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
+    return complete.with_categories(dict.fromkeys(schema.private_categories, ()))
+
+
+def check_enough(n: int, schema: Schema, least: int) -> None:
+    """Raise an InputError if a table has fewer rows, or persons, than a release needs."""
+    if n < least:
+        raise InputError(f"a release needs at least {least} {counted(schema)}; the table has {n}")
+
+
 class PrivateTable:
     """A table that is checked against its schema and can be read several times.
 
@@ -120,7 +137,7 @@ class PrivateTable:
     """
 
     def __init__(self, table: Any, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
-        self._progress = progress
+        self.say = progress or silent
         self._table = TableFile(table) if isinstance(table, str | Path) else (
             table if isinstance(table, ParquetFiles) else collected(table))
         self._file = isinstance(self._table, TableFile | ParquetFiles)
@@ -131,9 +148,7 @@ class PrivateTable:
             self._table, [column.name for column in schema.columns if column.kind in CATEGORIES])
         checking = bool(schema.private_bounds or schema.private_categories)
         self.say("checking the table and the options" if checking else self._next, 0, 0)
-        # Any bounds that all kinds and transforms allow will do for this check.
-        complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
-        complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
+        complete = completed_for_check(schema)
         self._buckets = Buckets(self._table, schema) if self._file and schema.person is not None else None
         # Closes what is on the disk.
         self._open = ExitStack()
@@ -141,8 +156,7 @@ class PrivateTable:
             self._open.callback(self._buckets.close)
         self._rows = self._encoded(complete, schema, quiet=checking)
         self.n = self._rows.n
-        if self.n < least:
-            raise InputError(f"a release needs at least {least} {counted(schema)}; the table has {self.n}")
+        check_enough(self.n, schema, least)
         if checking:
             for _ in self._rows.chunks():
                 pass
@@ -155,10 +169,6 @@ class PrivateTable:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
-
-    def say(self, step: str, done: int, total: int, /) -> None:
-        if self._progress is not None:
-            self._progress(step, done, total)
 
     def raw(self, schema: Schema) -> PrivateRows:
         return PrivateRows(self.n, self._rows.domain,

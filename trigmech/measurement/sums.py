@@ -141,11 +141,9 @@ class Statistic(Protocol):
 
     def add(self, chunk: Chunk, total: Total) -> None:
         """Add the persons of a chunk. Raise an InputError if its rows break a rule."""
-        ...
 
     def check(self, total: Total) -> None:
         """Raise an InputError if so many persons cannot have these sums."""
-        ...
 
 
 @overload

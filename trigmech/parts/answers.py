@@ -15,7 +15,7 @@ from trigmech._arrays import Array
 from trigmech.errors import InputError
 from trigmech.functions import lattice
 from trigmech.measurement.release import Rounds, Selected
-from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.rows import PrivateRows, silent
 from trigmech.measurement.sums import SHARE_BITS, Statistic, Total
 from trigmech.mechanisms.base import Design, History
 from trigmech.privacy.budget import Charge
@@ -49,15 +49,13 @@ class AskedTable:
 
     library: str | None
     categorical: tuple[str, ...] = ()
+    say = staticmethod(silent)
 
     def __init__(self, design: Design, answer: Answer | None = None) -> None:
         self.n = design.n
         # The parts' own types are not known here.
         self.library = "pyarrow" if find_spec("pyarrow") else None
         self._design, self._next, self._place = design, answer, 0
-
-    def say(self, step: str, done: int, total: int) -> None:
-        """Say nothing."""
 
     def raw(self, schema: Schema) -> PrivateRows:
         return _AskedRows(self.n, schema.domain, tuple, self, schema, True)

@@ -183,9 +183,9 @@ class Server:
             state = longer(before)
             content_of(state, self.name)
             # First, for it locks the ledger's row.
-            self._check_count(cursor.execute(TOTAL, (total_text(state), self.ledger)), 1)
+            self._check_written(cursor.execute(TOTAL, (total_text(state), self.ledger)))
             for entry in state.entries[len(before.entries):]:
-                self._check_count(cursor.execute(ADD, (self.ledger, entry.sequence, entry_text(entry), writing)), 1)
+                self._check_written(cursor.execute(ADD, (self.ledger, entry.sequence, entry_text(entry), writing)))
             return state
 
         def there(cursor: Any) -> bool:
@@ -225,8 +225,8 @@ class Server:
             raise InputError(f"{self.name} has more than {LARGEST_FILE} bytes")
         return parsed(joined(head, total, (line for line, in cursor.execute(ENTRIES, (self.ledger,)))), self.name)
 
-    def _check_count(self, cursor: Any, count: int) -> None:
-        if cursor.rowcount != count:
+    def _check_written(self, cursor: Any) -> None:
+        if cursor.rowcount != 1:
             raise InputError(f"{self.name} cannot be written: a rule or a trigger in the database blocks entries")
 
     def _transaction(self, work: Callable[[Any], T], seen: Callable[[Any], bool] | None = None, what: str = "",

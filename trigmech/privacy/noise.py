@@ -31,19 +31,15 @@ class Noise(Protocol):
 
     def laplace(self, values: Values, scale: float) -> Values:
         """Return values + Laplace noise of density exp(-|z| / scale) / (2 scale)."""
-        ...
 
     def gaussian(self, values: Values, scale: float) -> Values:
         """Return values + normal noise of standard deviation scale."""
-        ...
 
     def linf(self, values: Values, scale: float) -> Values:
         """Return values + noise of the joint density, over all entries, proportional to exp(-max |z_i| / scale)."""
-        ...
 
     def exponential(self, values: Values, scale: float) -> Values:
         """Return 1 for the largest of scores with noise of density exp(-z / scale) / scale, and 0 for the others."""
-        ...
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         """Return the proved cost of noise of this distribution and scale on values of this sensitivity.
@@ -52,7 +48,6 @@ class Noise(Protocol):
         in L1 for "laplace", in L2 for "gaussian" and in max norm for "linf". For "exponential" it is twice the largest
         move of a score.
         """
-        ...
 
 
 class SystemNoise:

@@ -76,7 +76,7 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
         found += _forgotten_delta(n, schema.d, budget)
     for column in schema.columns:
         found += _like_an_identifier(column, n) + _unusual_bounds(column)
-    return found + without_missing(schema.constraints, {column.name: column for column in schema.columns})
+    return found + without_missing(schema.constraints, schema.columns)
 
 
 def coarseness_of(design: Design, schema: Schema) -> list[str]:
@@ -154,9 +154,14 @@ def clipping_of(made: Synthesis) -> list[str]:
     return found
 
 
+def usual_delta(n: int) -> float:
+    """Return the largest power of ten that is at most 1 / (10 n)."""
+    return 10.0 ** -math.ceil(math.log10(10.0 * n))
+
+
 def _forgotten_delta(n: int, d: int, budget: Budget) -> list[str]:
     """Compare the noise of all columns and pairs measured once: K means, l-infinity or Gaussian."""
-    delta = 10.0 ** -math.ceil(math.log10(10.0 * n))
+    delta = usual_delta(n)
     try:
         gain = math.sqrt(d * (d + 1) / 6.0) * gaussian_mu(Budget(budget.epsilon, delta)) / budget.epsilon
     except BudgetError:

@@ -20,6 +20,7 @@ from trigmech.functions.partition import columns_of
 from trigmech.mechanisms.rehearsal import rehearsed_release
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget
+from trigmech.report.advice import usual_delta
 from trigmech.report.expected import Outlook, outlook_of
 from trigmech.report.figures import number, percent
 from trigmech.report.statement import Table
@@ -123,7 +124,7 @@ def _checked(schema: Schema, rows: int, delta: float | None, epsilons: Sequence[
                          "categories: advice needs public ones, so give your best guess in a schema for it")
     if not len(epsilons) or any(isinstance(each, bool) or not isinstance(each, int | float) for each in epsilons):
         raise InputError(f"epsilons must be numbers above 0, not {shown(epsilons)}")
-    return (10.0 ** -math.ceil(math.log10(10.0 * rows)) if delta is None else delta), sorted(map(float, epsilons))
+    return (usual_delta(rows) if delta is None else delta), sorted(map(float, epsilons))
 
 
 def made_up(domain: Domain, rows: int) -> Array:

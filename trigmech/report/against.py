@@ -1,6 +1,7 @@
 """NON-PRIVATE. The report's comparison with the true table: errors of queries, and distances to true records."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError
 from trigmech.evaluation.distances import ROWS_AT_A_TIME, Evaluation, compare
 from trigmech.evaluation.judgement import SEED, Judgement, compared_rows, judged
-from trigmech.measurement.rows import Progress
+from trigmech.measurement.rows import Progress, silent
 from trigmech.mechanisms.moment import default_workload
 from trigmech.report.columns import from_cube, owners
 from trigmech.report.figures import number
@@ -46,8 +47,7 @@ def affordable(rows: int, d: int, kernels: int = 1) -> int:
     return max(FEWEST_QUERIES, int(QUERY_WORK / (rows * kernels * (d + EXPONENTIALS))))
 
 
-def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None,
-              ) -> dict[str, dict[str, float]]:
+def errors_of(made: Synthesis, table: Any) -> dict[str, dict[str, float]]:
     """Return the errors of a release against a table (a pyarrow.Table), by kind and name; private."""
     schema, domain, n = made.schema, made.schema.domain, table.num_rows
     # As a table would hold them: numbers rounded where their kind asks for it.
@@ -56,7 +56,7 @@ def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, to
     asked = families(len(domain.numbers), *(affordable(n + len(rounded.points), len(domain.numbers), kernels)
                                             for kernels in (GaussianKernels.n_centers, 1)))
     chunks = (_in_cube(schema, table.slice(at, ROWS_AT_A_TIME)) for at in range(0, n, ROWS_AT_A_TIME))
-    compared = compare(chunks, n, domain, made.distribution, rounded, asked, say)
+    compared = compare(chunks, n, domain, made.distribution, rounded, asked, silent)
     names = owners(schema)
     found: dict[str, dict[str, float]] = {}
     if domain.numbers:
@@ -74,12 +74,11 @@ def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, to
     return found
 
 
-def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None) -> Judgement:
+def judgement_of(made: Synthesis, table: Any, say: Progress = silent) -> Judgement:
     """Return a release judged against its table (a pyarrow.Table): a verdict and its measures; not private.
 
     At most 100,000 rows of the table, fewer if it has many columns, are compared with as many synthetic ones
-    (:func:`trigmech.evaluation.judgement.compared_rows`); a fixed seed draws both. ``say`` is called as by
-    :func:`errors_of`.
+    (:func:`trigmech.evaluation.judgement.compared_rows`); a fixed seed draws both.
     """
     return DrawnRows.of(made.schema, table, say).judged(made, say)
 
@@ -96,7 +95,7 @@ class DrawnRows:
         return f"DrawnRows(n={self.n}, rows hidden)"
 
     @classmethod
-    def of(cls, schema: Schema, table: Any, say: Progress = lambda step, done, total: None) -> "DrawnRows":
+    def of(cls, schema: Schema, table: Any, say: Progress = silent) -> "DrawnRows":
         """Return the rows of a table, as :func:`rows_of` takes it, that :func:`judgement_of` compares, too."""
         rng = np.random.default_rng(SEED)
         if library_of(table) == "pyarrow":
@@ -109,7 +108,7 @@ class DrawnRows:
         rows = rows_of(schema, table)
         return cls(_drawn(rows, len(rows), schema.d, rng), len(rows), rng)
 
-    def judged(self, made: Synthesis, say: Progress = lambda step, done, total: None) -> Judgement:
+    def judged(self, made: Synthesis, say: Progress = silent) -> Judgement:
         """Return a release judged against these rows, as :func:`judgement_of` does."""
         schema = made.schema
         return judged(schema, schema.decode(self.points), made.columns(len(self.points), self.rng), self.n, say)
@@ -202,11 +201,10 @@ def _nearest(points: Array, rows: Array, count: int) -> Array:
 def _frame(schema: Schema, columns: dict[Any, Any]) -> Any:
     if rule := lacks(schema.names, columns):
         raise InputError(f"the table {rule}")
-    try:
+    arrays = list[Any]()
+    with suppress(ValueError):  # A column of lists of different lengths.
         arrays = [np.asarray(columns[name]) for name in schema.names]
-    except ValueError:
-        raise InputError("the columns of the table must be sequences of one length") from None
-    if len({array.shape for array in arrays}) > 1 or arrays[0].ndim != 1:
+    if len({array.shape for array in arrays}) != 1 or arrays[0].ndim != 1:
         raise InputError("the columns of the table must be sequences of one length")
     if all(array.dtype.kind in "biuf" for array in arrays):
         return np.column_stack(arrays)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from trigmech._arrays import Array, Integers
 from trigmech.report.figures import number
 from trigmech.schema.column import Column
-from trigmech.schema.encoding import transformed, transformed_bounds, untransformed
+from trigmech.schema.encoding import floats_of, transformed, transformed_bounds, untransformed
 from trigmech.schema.schema import Schema
 from trigmech.schema.values import text_of
 
@@ -264,7 +264,7 @@ def _values(column: Column, values: Any) -> Values:
     labels, codes = _codes(column, values)
     numbers = np.full(len(values), np.nan)
     if is_numeric(column):
-        numbers[codes < 0] = transformed(column, _floats(column, values[codes < 0]))
+        numbers[codes < 0] = transformed(column, floats_of(column, values[codes < 0]))
     elif column.kind != "categorical":
         numbers = codes.astype(np.float64)
     if column.missing == "keep":
@@ -282,15 +282,11 @@ def _codes(column: Column, values: Any) -> tuple[tuple[str, ...], Integers]:
     else:
         labels = tuple(f"= {text_of(value)}" for value in column.special)
         names = tuple(map(column.number, column.special))
-        values = _floats(column, values)
+        values = floats_of(column, values)
     if not names:
         return (), np.full(len(values), -1, dtype=np.int64)
     position: dict[Any, int] = {name: i for i, name in enumerate(names)}
     return labels, np.fromiter((position.get(value, -1) for value in values.tolist()), np.int64, len(values))
-
-
-def _floats(column: Column, values: Any) -> Array:
-    return (values.astype(f"datetime64[{column.unit}]").astype(np.int64) if column.unit else values).astype(np.float64)
 
 
 def _size(values: ArrayLike) -> Array:

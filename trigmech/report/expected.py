@@ -85,7 +85,6 @@ class Outlook:
 
 
 def outlook_of(agenda: Agenda, schema: Schema) -> Outlook:
-    """Return the planned measurements."""
     columns, together = list[Expected](), list[Expected]()
     told: dict[str, Callable[[Sequence[Any], Schema, str], Iterable[Expected]]] = {
         "column": _of_looks, "functions": _of_functions, "tables": _of_tables, "products": _of_products}

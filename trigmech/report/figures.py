@@ -22,7 +22,7 @@ from trigmech._arrays import Array
 Noise = tuple[Array, Array]
 Format = Literal["svg", "png", "pdf"]
 
-LONGEST_LABEL = 22
+LONGEST_LABEL, LONGEST_SLUG = 22, 40
 # Inches of a name beside bars or a matrix; how much wider a reader's own letters may be; and points between marks.
 WIDEST_LABEL, SPARE, LEAST_GAP = 1.55, 1.08, 4.0
 LABELLED = 30
@@ -70,12 +70,12 @@ def shortened(text: object, longest: int = LONGEST_LABEL) -> str:
     return words if len(words) <= longest else words[: longest - 1] + "…"
 
 
-def slugs(names: Sequence[str], longest: int = 40) -> list[str]:
+def slugs(names: Sequence[str]) -> list[str]:
     """Return names as parts of file names, all different: small letters, digits and hyphens."""
     found: list[str] = []
     for place, name in enumerate(names, 1):
         plainer = unicodedata.normalize("NFKD", str(name)).encode("ascii", "ignore").decode().lower()
-        slug = re.sub(r"[^a-z0-9]+", "-", plainer)[:longest].strip("-") or "column"
+        slug = re.sub(r"[^a-z0-9]+", "-", plainer)[:LONGEST_SLUG].strip("-") or "column"
         found.append(slug if slug not in found and slug != "column" else f"{slug}-{place}")
     return found if len(set(found)) == len(found) else [f"{slug}-{place}" for place, slug in enumerate(found, 1)]
 
@@ -267,8 +267,7 @@ def _panel(width: float, height: float, left: float = 0.14, bottom: float | None
 
 
 def fitting(labels: Sequence[object], longest: int, widest: float) -> tuple[list[str], float]:
-    """Return labels cut to so many letters and inches, and the inches of the widest, with some to spare for readers'
-    own fonts."""
+    """Return labels cut to so many letters and inches, and the inches of the widest, with room for readers' fonts."""
     figure = blank(1.0, 1.0)
 
     def inches(text: str) -> float:

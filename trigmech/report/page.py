@@ -13,7 +13,7 @@ from trigmech.errors import InputError
 from trigmech.evaluation.judgement import Judgement
 from trigmech.evaluation.membership import FEWEST, attacked
 from trigmech.evaluation.verdict import LIMITS, LightLimits
-from trigmech.measurement.rows import Progress
+from trigmech.measurement.rows import Progress, silent
 from trigmech.privacy.budget import ADJACENCY
 from trigmech.report.against import DrawnRows, rows_of
 from trigmech.report.figures import plain, styled
@@ -83,13 +83,12 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     # A figure's library adds up what it draws, and numbers of a column may be near the largest that there are.
     with styled(), np.errstate(over="ignore"):
         page = _page(synthesis, against, Pictures(folder, against is not None), int(seed), limits,
-                     progress or (lambda step, done, total: None), held_out)
+                     progress or silent, held_out)
     write_whole(path, page.encode("utf-8"))
     return path
 
 
 def is_page(path: Path) -> bool:
-    """Return whether a file begins as a page of HTML does."""
     with path.open("rb") as file:
         return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 

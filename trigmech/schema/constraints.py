@@ -52,7 +52,6 @@ class Condition:
     by: Column | None = None
 
     def conditions(self) -> Iterator["Condition"]:
-        """Yield the condition itself."""
         yield self
 
     def holds(self, values: Mapping[str, Values]) -> Truth:

@@ -199,6 +199,11 @@ def decode(column: Column, points: Array) -> Values:
     return np.ma.MaskedArray(values, chosen == len(column.special)) if column.missing == "keep" else values
 
 
+def floats_of(column: Column, values: Any) -> Array:
+    """Return decoded numbers (m,), or times in units of the column's resolution, as floats; those of no category."""
+    return (values.astype(f"datetime64[{column.unit}]").astype(np.int64) if column.unit else values).astype(np.float64)
+
+
 def decoded_number(column: Column, places: Array) -> Array:
     """Return the numbers (m,) in a column's units, rounded, that places in [-1, 1] are decoded to."""
     exact = number_at(column, places)

@@ -67,7 +67,6 @@ class Expression:
 
 
 def range_of(column: Column) -> Range:
-    """Return the possible values of a column."""
     lacks = column.missing == "keep"
     if column.resolution is not None:
         return Range("times", whole=column.resolution == "day", lacks=lacks)

@@ -48,13 +48,14 @@ def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, C
                          f"{listed}")
 
 
-def without_missing(constraints: Sequence[Constraint], columns: Mapping[str, Column]) -> list[str]:
+def without_missing(constraints: Sequence[Constraint], columns: Iterable[Column]) -> list[str]:
     """Return a sentence for each constraint that no row with a missing value in a column keeps, if the column has
     ``missing="keep"``: a comparison with a missing value is false, and this is easily forgotten.
 
     A constraint that asks whether the column's value is missing was written with the missing values in mind.
     """
-    positions, _ = representatives(constraints, columns)
+    named = {column.name: column for column in columns}
+    positions, _ = representatives(constraints, named)
     found = []
     for each in constraints:
         kept = allowed(each, positions)
@@ -62,7 +63,7 @@ def without_missing(constraints: Sequence[Constraint], columns: Mapping[str, Col
         found += [f"the constraint {each.text!r} is false where {name!r} is missing, so synthetic rows have no missing "
                   "values there; if true rows have some, allow them in the constraint: \"or ... is missing\""
                   for axis, name in enumerate(each.columns) if name not in meant
-                  and columns[name].missing == "keep" and not kept.take(-1, axis).any()]
+                  and named[name].missing == "keep" and not kept.take(-1, axis).any()]
     return found
 
 

@@ -23,7 +23,7 @@ def is_date(value: Any) -> bool:
 
 
 def read(value: Any) -> datetime.date | None:
-    """Return a date, or a time without a zone, from a user's value; None if the value is neither."""
+    """Return a date, or a time in UTC without its zone, from a user's value; None if the value is neither."""
     if isinstance(value, np.datetime64):
         value = value.tolist() if np.datetime_data(value)[0] in "YMWD" else value.astype("M8[us]").tolist()
     if isinstance(value, str):
@@ -35,18 +35,12 @@ def read(value: Any) -> datetime.date | None:
                 pass
     if isinstance(value, datetime.datetime):
         try:
-            return without_zone(value)
+            value = value if value.tzinfo is None else value.astimezone(datetime.UTC)
         except OverflowError:
             return None
+        return datetime.datetime(value.year, value.month, value.day, value.hour, value.minute, value.second,
+                                 value.microsecond)
     return value if isinstance(value, datetime.date) else None
-
-
-def without_zone(value: datetime.datetime) -> datetime.datetime:
-    """Return a time in UTC, without its zone; one that has none is taken as it is."""
-    if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC)
-    return datetime.datetime(value.year, value.month, value.day, value.hour, value.minute, value.second,
-                             value.microsecond)
 
 
 def resolution_of(lower: datetime.date, upper: datetime.date, special: Iterable[Any] = ()) -> Resolution:

@@ -27,7 +27,6 @@ def as_written(columns: Sequence[Column], constraints: Sequence[Constraint], per
 
 
 def as_html(columns: Sequence[Column], constraints: Sequence[Constraint], derived: Sequence[Derived]) -> str:
-    """Return a schema as a table for notebooks."""
     rows: list[tuple[str, ...]] = []
     for column in columns:
         plain = column.to_dict()

@@ -150,8 +150,7 @@ def _book_in(arrays: Arrays, whole: Sequence[Partition], domain: Domain) -> Book
 
 
 def partitions_in(arrays: Arrays, name: str, whole: Sequence[Partition], most: int) -> list[Partition]:
-    """Return columns cut by the stored edges, in at most so many intervals, with a level in each if there are levels.
-    """
+    """Return columns cut by stored edges, in at most so many intervals, with a level in each if there are levels."""
     counts = take(arrays, f"{name}.intervals", len(whole), kind="int64").tolist()
     if not all(count == 0 if column.value is None else 1 <= count <= most
                for column, count in zip(whole, counts, strict=True)):

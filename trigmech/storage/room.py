@@ -58,8 +58,7 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
 
 
 def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:
-    """Return the bytes of the schema and the charges in a manifest. Raise an InputError if they cannot be read again.
-    """
+    """Return the bytes of schema and charges in a manifest. Raise an InputError if they cannot be read again."""
     plain = schema.to_dict()
     try:
         text = json.dumps([plain, [charge.to_dict() for charge in charges]], allow_nan=False)

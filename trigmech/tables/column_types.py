@@ -92,8 +92,7 @@ def texts_to_arrow(texts: Sequence[str | None]) -> Any:
 
 
 def of_arrow(values: Any, absent: float) -> NDArray[Any]:
-    """Return numbers of 64 bits, a pyarrow array in one piece or in several, without asking pandas; ``absent`` if null.
-    """
+    """Return a pyarrow array of 64-bit numbers, in one or several pieces, without asking pandas; ``absent`` if null."""
     import pyarrow
 
     kind = np.float64 if pyarrow.types.is_floating(values.type) else np.int64
@@ -126,6 +125,11 @@ def to_pandas(column: NDArray, categories: Categories | None = None) -> Any:
         return pandas.Series(values, dtype=pandas.Series(["text"]).dtype)
     # pandas has no days; of its units seconds are nearest.
     return values.astype("datetime64[s]") if values.dtype.kind == "M" else values
+
+
+def stacked(pieces: Sequence[NDArray]) -> NDArray:
+    """Return the pieces of a column, all of which may be masked, as one."""
+    return (np.ma.concatenate if isinstance(pieces[0], np.ma.MaskedArray) else np.concatenate)(pieces)
 
 
 def filled(column: NDArray) -> NDArray:

@@ -204,8 +204,8 @@ class FullGridMechanism(ThesisMechanism):
         basis = ChebyshevBasis.tensor(d, _size(self.degree, sizes.degree))
         self._check_sizes(len(grid), basis.K * min(len(grid), 2 * basis.K))
         scales = noise_scales(basis, n, facts.budget, self.calibration, self.approximate)
-        return ThesisDesign(Features(basis), scales, grid.N, None if self.levels is None
-                            else _size(self.levels, sizes.levels), _size(self.rows, sizes.rows))
+        return ThesisDesign(Features(basis), scales, grid.N, _size_or_none(self.levels, sizes.levels),
+                            _size(self.rows, sizes.rows))
 
     def _candidates(self, release: Release, design: ThesisDesign, rng: np.random.Generator) -> Grid:
         return Grid(release.features.d, design.grid or 0)
@@ -331,9 +331,9 @@ class EllipsoidMechanism(ThesisMechanism):
         self._check_sizes(self.n_candidates, max(self.n_candidates * d, basis.K * min(self.n_candidates, 2 * basis.K)))
         rank = min(self.rank or self.default_rank or d, d)
         scales = noise_scales(basis, n, facts.budget, self.calibration, self.approximate, rank, self.iterations)
-        return ThesisDesign(Features(basis), scales, None if self.grid is None else _size(self.grid, sizes.grid),
-                            None if self.levels is None else _size(self.levels, sizes.levels),
-                            None if self.rows is None else _size(self.rows, sizes.rows), rank, self.iterations)
+        return ThesisDesign(Features(basis), scales, _size_or_none(self.grid, sizes.grid),
+                            _size_or_none(self.levels, sizes.levels), _size_or_none(self.rows, sizes.rows), rank,
+                            self.iterations)
 
     def _candidates(self, release: Release, design: ThesisDesign, rng: np.random.Generator) -> Array:
         return ellipsoid_points(release, self.n_candidates, self.scale or math.sqrt(design.rank + 2), rng,
@@ -371,3 +371,7 @@ class ImprovedTrigII(EllipsoidMechanism):
 
 def _size(option: Size, formula: int) -> int:
     return formula if option == "formula" else option
+
+
+def _size_or_none(option: Size | None, formula: int) -> int | None:
+    return None if option is None else _size(option, formula)

@@ -30,7 +30,6 @@ class Family(Protocol):
     @property
     def labels(self) -> tuple[str, ...]:
         """One short text for each part."""
-        ...
 
     def importance(self, index: ArrayLike) -> Array:
         """Return how much each product phi_r(x) = T_{r_1}(x_1) ... T_{r_d}(x_d) matters to each part.
@@ -56,7 +55,6 @@ class Family(Protocol):
         Privacy: none is touched; it depends on the family's parameters alone.
         Cost: O(K d) for each part.
         """
-        ...
 
 
 def is_symmetric(family: Family) -> bool:
@@ -108,7 +106,6 @@ class Workload(Family, Protocol):
         -------
         ndarray (queries, parts)
         """
-        ...
 
     def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
         """Return the Chebyshev coefficients of the queries that were drawn.
@@ -135,7 +132,6 @@ class Workload(Family, Protocol):
         -----
         Privacy: none is touched; the queries are public.
         """
-        ...
 
     def errors(self, table: ArrayLike, distribution: Distribution) -> Array:
         """Return the absolute errors of the distribution's answers.

@@ -28,9 +28,7 @@ class Marginals:
     crossed: str | None = None
 
     def __post_init__(self) -> None:
-        check_integers(1, k=self.k)
-        if self.k > 3:
-            raise InputError(f"k must be at most 3, not {self.k}")
+        _check_ways(self.k)
         if self.crossed is not None and not (isinstance(self.crossed, str) and self.crossed):
             raise InputError(f"crossed must be the name of a column, not {shown(self.crossed)}")
 
@@ -53,6 +51,10 @@ class Ranges:
     k: int = 1
 
     def __post_init__(self) -> None:
-        check_integers(1, k=self.k)
-        if self.k > 3:
-            raise InputError(f"k must be at most 3, not {self.k}")
+        _check_ways(self.k)
+
+
+def _check_ways(k: int) -> None:
+    check_integers(1, k=k)
+    if k > 3:
+        raise InputError(f"k must be at most 3, not {k}")

@@ -1,24 +1,32 @@
-"""Tails that a fit has lost: rows that are added to it, so that weights and imputations can have these tails. Public.
+"""Rows that a fit has lost are added to it, so that weights and imputations can have them. Public.
 
-A fit has no rows where each measured frequency is below its noise. But all of them together may be above it: the mean
-of a column of which most values are 0 and few are large is known far better than the frequency of any large value.
-Weights of rows cannot show what no row has.
+Weights of rows cannot show what no row has. Two kinds of rows are lost. Noise hides the frequency of a rare category,
+and the fit has no rows of it, or a few rows that are alike: all imputed tables would agree that there is nothing, or
+that such rows are all alike. And a fit has no rows where each measured frequency is below its noise, though all of them
+together may be above it: the mean of a column of which most values are 0 and few are large is known far better than the
+frequency of any large value.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from trigmech._arrays import Array
+from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.constrained import keeps
 from trigmech.schema.schema import Schema
 
+# A value may be noise if its frequency in the fit is below so many deviations of the noise in one frequency. Then rows
+# of this part of that deviation are added, but at most this part of all rows for a column.
+HIDDEN, ADDED, MOST_RARE = 2.0, 0.5, 0.1
+# Numbers of at most so many values count as categories here. Others have tails.
+FEW = 2
 # A mean is off by more than its noise if its square is so many times that of the noise. And a fit never knows its mean
 # better than by this part of the square of the noise. Both were set on samples of Adult, and checked on other tables.
 EVIDENT, FLOOR = 4.0, 0.04
-# At most this part of the rows is added for a column.
+# At most this part of the rows is added for the tails of a column.
 MOST_ADDED = 0.2
 # Hostile noise must not make numbers infinite.
 LARGEST, FURTHEST = 1e200, 1e6
@@ -39,7 +47,7 @@ def with_tails(schema: Schema, release: Release, points: Array, smooth: float, r
             continue
         made = _with_even_numbers(column.partition, points[rng.integers(len(points), size=round(
             np.ceil(part / (1.0 - part) * len(points))))], rng)
-        added.append(made[keeps(schema, made)] if schema.constraints else made)
+        added.append(_kept(schema, made))
         k, length = len(column.partition.indicators), _lengths(column.partition)
         free = float(column.mass[k:].sum()) * length
         columns[j] = replace(column, mass=np.concatenate(
@@ -74,10 +82,49 @@ def _lengths(partition: Partition) -> Array:
 
 def _with_even_numbers(partition: Partition, points: Array, rng: np.random.Generator) -> Array:
     """Return points (q, D) whose number of this column is even over its bounds."""
-    points = points.copy()
-    points[:, list(partition.indicators)] = 0.0
     codes = len(partition.indicators) + rng.choice(partition.intervals, len(points), p=_lengths(partition))
+    return _placed(partition, codes, points, rng)
+
+
+def with_rare(schema: Schema, release: Release, points: Array, rng: np.random.Generator) -> tuple[Release, Array]:
+    """Return a release whose columns have some mass at values that noise may hide, and its rows (m, D) with others.
+
+    The added rows are copies of rows drawn evenly, with another value in one column.
+    """
+    columns, added = list(release.columns), [points]
+    for j, column in enumerate(columns):
+        parts = _hidden(column, points)
+        count = np.ceil(parts * len(points)).astype(np.int64)
+        if not count.any():
+            continue
+        codes = np.repeat(np.arange(len(count)), count)
+        made = _kept(schema, _placed(column.partition, codes, points[rng.integers(len(points), size=len(codes))], rng))
+        added.append(made)
+        held = np.bincount(column.partition.codes(made), minlength=len(count)) / len(points)
+        columns[j] = replace(column, mass=(column.mass + held) / (1.0 + held.sum()))
+    return replace(release, columns=tuple(columns)), np.concatenate(added)
+
+
+def _hidden(column: ReleasedColumn, points: Array) -> Array:
+    """Return which part of the rows (size,) is to be added with each value."""
+    partition = column.partition
+    apart = len(partition.indicators) + (
+        partition.intervals if partition.levels is not None and len(partition.levels) <= FEW else 0)
+    held = np.bincount(partition.codes(points), minlength=partition.size) / len(points)
+    rare = (np.arange(partition.size) < apart) & (held < HIDDEN * column.deviation)
+    parts = np.where(rare, ADDED * column.deviation, 0.0)
+    return np.asarray(parts * min(1.0, MOST_RARE / max(float(parts.sum()), np.finfo(float).tiny)))
+
+
+def _placed(partition: Partition, codes: Integers, points: Array, rng: np.random.Generator) -> Array:
+    """Return points (q, D) with these positions in a column."""
     placed = np.zeros_like(points)
-    partition.place(codes, rng.random(len(points)), placed)
-    points[:, partition.value or 0] = placed[:, partition.value or 0]
-    return points
+    partition.place(codes, rng.random(len(codes)), placed)
+    own = [*partition.indicators, *([] if partition.value is None else [partition.value])]
+    made = points.copy()
+    made[:, own] = placed[:, own]
+    return made
+
+
+def _kept(schema: Schema, points: Array) -> Array:
+    return points[keeps(schema, points)] if schema.constraints else points
