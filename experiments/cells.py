@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import platform
+import tomllib
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -73,6 +74,11 @@ def code_of(module: str) -> str:
     for name in sorted(reached(module)):
         digest.update(source_of(name).read_bytes())
     return digest.hexdigest()
+
+
+def described(name: str) -> dict[str, Any]:
+    """Return what the file expected/NAME.toml describes."""
+    return tomllib.loads((HERE / "expected" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def source_of(name: str) -> Path:

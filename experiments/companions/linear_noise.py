@@ -23,21 +23,17 @@ from scipy import ndimage, optimize, sparse
 
 from experiments import Array
 from experiments.asked import Asked
+from experiments.cells import described
 from experiments.declare import Experiment, calls_of
 from experiments.frames import across, grid, of_cells, worded
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
 Intervals = tuple[tuple[float, float], ...]
-# V of figures 1 and 2, and the step by which the text's algorithm has converged.
+KNOWN = described("linear")
 FIGURES: dict[str, tuple[Intervals, int]] = {
-    "V1 = V6": (((0, 1), (1000, 1001)), 1000), "V2": (((0, 100), (1000, 1001)), 901),
-    "V3": (((0, 500), (1000, 1001)), 501), "V4": (((0, 1001),), 1), "V5": (((0, 1), (100, 101)), 100),
-    "V7": (((0, 1), (2000, 2001)), 2000)}
+    name: (tuple((low, high) for low, high in each["values"]), each["step"]) for name, each in KNOWN["figures"].items()}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
-# On the integers: of the text's form [0, a] and [b, c] (0), and others (1).
-LATTICES = [(0, (0, 1, 10, 11)), (0, (0, 1, 2, 20, 21)), (0, (0, 1, 12)), (0, (0, 1, 2, 3, 9, 10, 11, 12)),
-            (0, (0, 6, 7, 8)), (1, (0, 3, 10)), (1, (0, 1, 4, 9, 16)), (1, (0, 7, 8, 15))]
 STEPS, SEED = 2200, 2017
 
 
@@ -356,7 +352,8 @@ def in_space(draws: int) -> tuple[list[str], list[str]]:
 def near_optimal(epsilons: Sequence[float]) -> tuple[list[str], tuple[float, float]]:
     """Return a table of noise on the integers, and by what part the better kind is above the optimum, by form."""
     rows, nearest = [], [0.0, 0.0]
-    for (form, held), epsilon in product(LATTICES, epsilons):
+    lattices = [(form, tuple(held)) for form, each in enumerate(KNOWN["lattices"].values()) for held in each]
+    for (form, held), epsilon in product(lattices, epsilons):
         layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
         a, least = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
         rows.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), least))))

@@ -50,37 +50,21 @@ FACTS = ("seconds", "cpu_seconds", "peak_mib", "replace_one_epsilon")
 
 @dataclass(frozen=True)
 class Protocol:
-    """A public way to compare synthesizers."""
+    """A public way to compare synthesizers, as expected/protocols.toml says."""
 
     name: str
     title: str
     delta: float
-    degree: int  # columns of the tables that it asks for
+    degree: int
     # Its arguments: the schema, the real, the synthetic and the test rows, and the column that all tables have.
     score: Callable[..., dict[str, float]]
-    shown: tuple[str, ...]  # measures on the page, the most important first; the CSV has all
-    floor: str  # what a table cannot be expected to be better than
-    quick: tuple[str, ...]  # data sets of a quick run
+    shown: Sequence[str]
+    floor: str
+    quick: Sequence[str]
 
 
-PROTOCOLS = {each.name: each for each in (
-    Protocol("nist", "NIST's Collaborative Research Cycle: k-marginal score", 1e-5, 2, scores.nist,
-             ("k_marginal", "pmse", "inconsistent", "tv1_mean", "tv2_mean", "tv3_mean"), BOOTSTRAP,
-             ("nist_demographic",)),
-    Protocol("aim", "AIM's workload: all tables of three columns", 1e-9, 3, scores.aim,
-             ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic",)),
-    Protocol("synmeter", "SynMeter's sets, against test rows", 1e-5, 2, scores.synmeter,
-             ("w1_mean", "pairs_w1", "range1_mean", "range2_mean", "range3_mean", "pearson_mean", "f1_boosting",
-              "r2_boosting"),
-             REAL, ("synmeter_insurance",)),
-    Protocol("adult", "Adult, as users ask", 1e-6, 2, scores.adult,
-             ("tv1_mean", "tv2_mean", "tv3_mean", "pearson_mean", "conditional_mean", "kernel_0.5", "auc", "detector"),
-             REAL, ("adult",)),
-    Protocol("smooth", "The thesis's data sets: worst errors of smooth queries", 1e-3, 2, scores.smooth,
-             ("w1_2", "w1_4", "w1_6", "w1_8", "w1_10", "w2_0.5", "w3"), BOOTSTRAP, ("wdbc",)),
-    Protocol("few", "Small tables beside rivals: 178 to 1,688 rows", small.DELTA, 2, small.few,
-             ("pairs", "columns", "distance", "ranks"), BOOTSTRAP, ("sklearn wine",)),
-)}
+PROTOCOLS = {name: Protocol(name, score=getattr(small if name == "few" else scores, name), **each)
+             for name, each in machinery.described("protocols").items()}
 
 
 @dataclass(frozen=True)
