@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice, product
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,7 +25,7 @@ from experiments import Array
 from experiments.asked import Asked
 from experiments.cells import Call, call, described
 from experiments.declare import Experiment
-from experiments.frames import markdown, of_cells, read_csv, worded
+from experiments.frames import markdown, of_cells, worded
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -506,12 +505,8 @@ def _outcome(row: Any) -> list[str]:
             f"{row.share:.3g}, {row.other:.3g}", f"{row.runs:,}", f"{row.seconds:.1f}"]
 
 
-def check(results: Path) -> list[str]:
-    """Return what results/audit.csv breaks of the promise that faults are refuted and nothing else is."""
-    path = results / "audit.csv"
-    if not path.exists():
-        return []
-    lines = read_csv(path)
+def check(lines: pd.DataFrame) -> list[str]:
+    """Return what lines break of the promise that faults are refuted and nothing else is."""
     return [f"audit: {row.mechanism}, {row.calibration}, {row.sampler}"
             + (f": the planted fault ({row.fault}) is not refuted" if row.fault else
                f": at least {row.bound} instead of {row.proved}")

@@ -49,7 +49,8 @@ def with_errors(lines: pd.DataFrame, keys: list[str], mean: str) -> pd.DataFrame
 
 def read_csv(path: Path) -> pd.DataFrame:
     """Return a published file's lines; empty entries are empty texts where a column has others, and else NaN."""
-    return pd.read_csv(path, keep_default_na=False, dtype={"sigma": str})
+    return pd.read_csv(path, keep_default_na=False, dtype={"sigma": str}, na_values={
+        name: [""] for name in ("mean", "deviation", "least", "most")})
 
 
 def formatted(lines: pd.DataFrame, **specifications: str) -> pd.DataFrame:
