@@ -31,7 +31,6 @@ def list_experiments() -> None:
 
 
 def words_of(text: str) -> list[str]:
-    """Return what an option names, separated by commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 

@@ -436,7 +436,6 @@ FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | N
 
 
 def subject_of(name: str) -> Subject:
-    """Return what is audited under a key of `SUBJECTS`, or of `FAULTS`."""
     if name in SUBJECTS:
         return SUBJECTS[name]()
     made, fault, spoil = FAULTS[name]

@@ -82,7 +82,6 @@ def described(name: str) -> dict[str, Any]:
 
 
 def source_of(name: str) -> Path:
-    """Return the file of a module of the project, or of a folder's ``__init__``."""
     path = ROOT.joinpath(*name.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 

@@ -129,7 +129,6 @@ def missed(workload: str, setting: str, name: str, rows: Rows) -> tuple[int, int
 
 
 def mechanism_of(name: str, setting: str) -> str:
-    """Return what fingerprints call the mechanism of a row."""
     return {"ImprovedTrigI": fingerprints.PURE_THESIS, "ImprovedTrigII": fingerprints.THESIS}.get(
         name, f"{name} (pure)" if setting == "A" else name)
 

@@ -143,7 +143,6 @@ def table_bars(dataset: str, epsilon: float, repetition: int) -> dict[str, Any]:
 
 
 def chosen_statistics(schema: tm.Schema, rng: np.random.Generator) -> dict[str, list[statistics.Statistic]]:
-    """Return statistics of each kind, some of them at random."""
     def sets(size: int, count: int, cells: int) -> list[statistics.Statistic]:
         every = list(combinations(schema.names, size))
         chosen = [every[i] for i in rng.permutation(len(every))[:count]]

@@ -126,7 +126,6 @@ def _fetch(dataset: Dataset, file: File, progress: bool) -> bytes:
 
 
 def _pick(dataset: Dataset, file: File, place: str, members: Iterator[tuple[str, bytes]]) -> bytes:
-    """Return the content of the member with the file's name and checksum."""
     found = "no readable file of that name"
     for name, content in members:
         if name == PurePosixPath(file.path).name:

@@ -22,7 +22,6 @@ def of_measures(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, 
 
 
 def of_cells(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the one line of a cell, the cell's own beside what it gives."""
     return [{**head, **result}]
 
 
@@ -111,13 +110,11 @@ def across(names: Sequence[str], wide: pd.DataFrame, heads: Mapping[Any, str],
 
 
 def of_budgets(epsilons: Iterable[float], methods: Iterable[str]) -> dict[tuple[float, str], str]:
-    """Return heads of columns of each method at each budget."""
     return {(epsilon, method): f"{method}, ε = {epsilon:g}" for epsilon in sorted(epsilons) if epsilon
             for method in methods}
 
 
 def sections(tables: Mapping[str, list[str]]) -> list[str]:
-    """Return tables of a page, each below a title."""
     return [line for title, table in tables.items() for line in (f"## {title}", "", *table, "")]
 
 

@@ -56,7 +56,6 @@ def chosen(lines: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
 
 
 def at(results: Path, stem: str, column: str, **where: Any) -> Any:
-    """Return the one entry of a column whose line has these values."""
     found = chosen(lines_of(results, stem), where)[column].tolist()
     if len(found) != 1:
         raise LookupError(f"{stem}.csv has {len(found)} lines with {where}, not one")
@@ -166,7 +165,6 @@ def bars(results: Path, kind: str | None = None, what: str = "within") -> Any:
 
 
 def benchmark(results: Path, subject: str, case: str, alternative: str, key: str) -> float:
-    """Return a number of a committed benchmark."""
     path = results.parent.parent / "benchmarks" / "results" / f"{subject}.json"
     found = [each[key] for each in json.loads(path.read_text(encoding="utf-8"))["subjects"][subject]
              if (each["case"], each["alternative"]) == (case, alternative)]
@@ -193,7 +191,6 @@ OF_RESULTS: tuple[Callable[..., Any], ...] = (
 
 @cache
 def value(expression: str, results: Path) -> Any:
-    """Return what an expression of a page is by the results."""
     known = {function.__name__: partial(function, results) for function in OF_RESULTS}
     names = {**known, "min": min, "max": max, "len": len, "set": set, "abs": abs, "int": int, "all": all,
              "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling,

@@ -72,7 +72,6 @@ def exponents_of_n(d: int, K: int) -> dict[str, float]:
 
 
 def product(axes: Sequence[Array]) -> Array:
-    """Return the points of a product of axes."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 

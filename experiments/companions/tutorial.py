@@ -92,7 +92,6 @@ class Primitive(NamedTuple):
 
 @cache
 def notebook() -> dict[str, Any]:
-    """Return the names that the gallery's first block makes."""
     names: dict[str, Any] = {}
     exec(BLOCK.findall(PAGE.read_text(encoding="utf-8"))[0], names)
     return names

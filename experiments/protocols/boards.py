@@ -322,7 +322,6 @@ def lost(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str, method
 
 
 def labelled(method: str, older: Container[str]) -> str:
-    """Return a method's name as tables have it, marked if its mechanism is among those of older code."""
     return method + fingerprints.OLDER * (FINGERPRINTS.get(method) in older)
 
 

@@ -33,7 +33,6 @@ def best_of(results: Path, protocol: str) -> pd.DataFrame:
 
 
 def filled(text: str, results: Path) -> str:
-    """Return a page with its tables as the results have them."""
     text = TABLE.sub(lambda found: found[1] + "\n".join(table(
         best_of(results, found[3]), found[4], float(found[5]), found[6].split(", "), found[2] == "board",
         fingerprints.older(found[3], results))) + "\n", text)
@@ -42,7 +41,6 @@ def filled(text: str, results: Path) -> str:
 
 
 def worst(stems: list[str], results: Path) -> list[str]:
-    """Return the rows of a table of worst errors, by the files that it is of."""
     if stems[0].startswith("table"):
         lines = rewritten(stems[0], results).split("## Absolute error\n\n")[1]
         return lines.split("\n\n")[0].splitlines()[2:]
