@@ -231,3 +231,10 @@ class JunctionTree:
 
     def sample(self, n: int, rng: np.random.Generator) -> Codes:
         return Network(self.domain, self.factors()).sample(n, rng)
+
+    def marginal(self, columns: Columns) -> Array:
+        """Return the joint law's shares of these columns, from the product of all tables over separators."""
+        operands = list[Any]()
+        for separator, new, table in self.factors():
+            operands += [conditional(table, len(separator)).reshape(table.shape), [*separator, *new]]
+        return einsum(*operands, list(columns), optimize="greedy")
