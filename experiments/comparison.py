@@ -183,7 +183,7 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows,
 
 def rows_of_rivals(workload: str, dataset: str) -> list[list[str]]:
     """Return what the committed scoreboard of smooth queries has of a data set, as rows of the tables."""
-    best, older = boards.best_cells(boards.read_csv(SCOREBOARD)), fingerprints.older("smooth", SCOREBOARD.parent)
+    best, older = boards.best_cells(read_csv(SCOREBOARD)), fingerprints.older("smooth", SCOREBOARD.parent)
     mine = best[(best["dataset"] == dataset.lower()) & (best["epsilon"] == SETTINGS["B"][0])
                 & (best["method"] != boards.EQUAL)]
     table = []

@@ -31,6 +31,7 @@ from experiments import (
 )
 from experiments.asked import Asked
 from experiments.cells import call
+from experiments.companions import composition, net
 from experiments.declare import measured
 from experiments.protocols import boards, data, pages
 from paper_figures import parties as parties_figure
@@ -76,7 +77,8 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
     # The same page as w1 of other queries.
     *(pytest.param(stem, None, marks=[pytest.mark.nightly] * (stem in ("w2", "w3")))
       for stem in fingerprints.BY_ROWS),
-    ("coverage", coverage.coverage), ("rates", rates.rates), ("coverage_tables", coverage.coverage_tables)])
+    ("coverage", coverage.coverage), ("rates", rates.rates), ("coverage_tables", coverage.coverage_tables),
+    ("net", net.of_net), ("composition", composition.of_composition)])
 def test_committed_pages_are_what_their_committed_lines_make(stem, page):
     path = cells.RESULTS / f"{stem}.csv"
     text = pages.rewritten(stem, cells.RESULTS) if page is None else fingerprints.marked(
@@ -214,7 +216,7 @@ def test_the_ratio_to_the_thesis_is_a_geometric_mean_over_the_cells_that_it_prin
 
 
 def test_rivals_stand_beside_our_tables_with_what_their_scoreboard_says():
-    lines = boards.read_csv(comparison.SCOREBOARD)
+    lines = frames.read_csv(comparison.SCOREBOARD)
     for workload, measures in (("w1", [f"w1_{sigma}" for sigma in frames.SIGMAS["w1"]]), ("w3", ["w3"])):
         table = {row[0].removesuffix(fingerprints.OLDER): row for row in comparison.rows_of_rivals(workload, "WDBC")}
         assert {"rows of smooth", "rows of default", "rows of DP-MERF-merf"} <= set(table)

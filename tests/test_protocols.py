@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import trigmech as tm
 from experiments import __main__ as program
-from experiments import cells, rivals
+from experiments import cells, frames, rivals
 from experiments.asked import Asked
 from experiments.datasets import DatasetMissing
 from experiments.protocols import boards, coding, data, nist, pages, scores
@@ -867,7 +867,7 @@ def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
     for draw in (draw_time, draw_budgets):
         assert draw(cells.RESULTS, tmp_path / f"{draw.__name__}.png").stat().st_size > 10_000
     drawn = first_errors(cells.RESULTS, "nist").set_index(["method", "epsilon"])
-    lines = boards.read_csv(cells.RESULTS / "nist.csv")
+    lines = frames.read_csv(cells.RESULTS / "nist.csv")
     committed = lines.set_index(["dataset", "method", "epsilon", "measure"])["mean"]
     dataset = drawn["dataset"].iloc[0]
     assert drawn["error"]["default", 1.0] == pytest.approx(1000.0 - committed[dataset, "default", 1.0, "k_marginal"])

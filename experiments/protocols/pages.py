@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments import comparison, every, fingerprints
-from experiments.frames import markdown
+from experiments.frames import markdown, read_csv
 from experiments.protocols import boards
 
 TABLE = re.compile(r"(<!-- (board|means): (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
@@ -29,7 +29,7 @@ CLAIM = re.compile(r"<!-- better: (\w+) (\w+), ([\d.]+), ([\w.]+): ([\w-]+), ([\
 @cache
 def best_of(results: Path, protocol: str) -> pd.DataFrame:
     """Return the committed lines of a protocol, of several numbers of cells the best in each measure."""
-    return boards.best_cells(boards.read_csv(results / f"{protocol}.csv"))
+    return boards.best_cells(read_csv(results / f"{protocol}.csv"))
 
 
 def filled(text: str, results: Path) -> str:
