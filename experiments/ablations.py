@@ -1,7 +1,6 @@
 """What each part of `MomentMechanism` is worth: it is run without the part, with the same random numbers."""
 
 import math
-import tomllib
 from functools import cache
 from typing import Any
 
@@ -10,7 +9,7 @@ import pandas as pd
 import trigmech as tm
 from experiments import datasets
 from experiments.asked import Asked
-from experiments.cells import HERE, Call
+from experiments.cells import Call, described
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
 from experiments.declare import Experiment
@@ -20,9 +19,8 @@ from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
 DEFAULT, SPLIT = "default", "three releases"
 # Of each variant the mechanism's options, and what pages say.
-with (HERE / "expected" / "ablations.toml").open("rb") as listed:
-    VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
-        each["variant"]: (each["options"], each["words"]) for each in tomllib.load(listed)["ablation"]}
+VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
+    each["variant"]: (each["options"], each["words"]) for each in described("ablations")["ablation"]}
 # Setting A only for tables of so many rows at most.
 MOST_ROWS: dict[str, int | None] = {"A": 10_000, "B": None}
 FACTS = {"seconds": "seconds, median", "distinct": "distinct points with weight, mean",

@@ -136,7 +136,6 @@ def _quantiles(values: Array, at: tuple[float, ...], w: Array) -> Found:
 
 
 def _parts(table: Table, w: Array) -> SimpleNamespace:
-    """Return the columns as numbers, and the weights."""
     words = {name: (np.asarray(table[name]) == word).astype(float) for name, word in WORDS.items()}
     return SimpleNamespace(w=w, **words, **{name: np.asarray(table[name], dtype=np.float64) for name in NUMBERS})
 
@@ -158,7 +157,6 @@ def _together(found: Iterable[Found]) -> Found:
 
 
 def all_of(table: Table, w: Array | None = None) -> Found:
-    """Return the values of all statistics, and their influences (m, values)."""
     rows = len(table["x1"])
     parts = _parts(table, np.full(rows, 1.0 / rows) if w is None else w)
     return _together(each for of in STATISTICS.values() for each in of(parts))

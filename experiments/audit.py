@@ -10,11 +10,10 @@ after the door and is left out.
 
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice, product
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -24,9 +23,9 @@ from scipy import stats
 import trigmech as tm
 from experiments import Array
 from experiments.asked import Asked
-from experiments.cells import Call, call
+from experiments.cells import Call, call, described
 from experiments.declare import Experiment
-from experiments.frames import markdown, of_cells, read_csv, worded
+from experiments.frames import markdown, of_cells, worded
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -309,9 +308,12 @@ def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, 
         measure(table, features, covariance=rank > 0) for table in tables], draw), n, d)
 
 
-def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) -> Subject:
-    budget = tm.Budget(1.0, delta)
-    design = mechanism.design(n, d, budget)
+def own(name: str, n: int, d: int, delta: float, options: Mapping[str, Any] | None = None) -> Subject:
+    """Return the package's mechanism, or its minimax one, with options; `second_moments` is a workload's columns."""
+    budget, given = tm.Budget(1.0, delta), dict(options or {})
+    if columns := given.pop("second_moments", 0):
+        given["workload"] = tm.workload.SecondMoments(columns)
+    design = (tm.minimax(1) if name.startswith("minimax") else tm.MomentMechanism(**given)).design(n, d, budget)
     return worst(lambda tables: Subject(name, "rigorous", n, d, budget, [
         measure(table, design.features) for table in tables], partial(_drawn, design)), n, d)
 
@@ -348,7 +350,7 @@ def rounds(name: str, domain: Domain, n: int, rows: Array, delta: float) -> Subj
                    [PrivateRows.of(table, domain) for table in tables], draw)
 
 
-def _tables(delta: float) -> Subject:
+def tables(delta: float) -> Subject:
     """Two columns of two categories: in both rounds a changed row moves them by all that is charged.
 
     It changes both columns, but where delta is 0 and contrasts are multiplied only one: the product of both stays.
@@ -358,7 +360,7 @@ def _tables(delta: float) -> Subject:
     return replace(rounds("categories", domain, 40, np.array([[1.0, 0.0, 1.0, 0.0], other]), delta), d=2)
 
 
-def _closer(delta: float) -> Subject:
+def closer(delta: float) -> Subject:
     """Two numbers: two intervals of each are found to be heavy and looked at closer, and ranks are multiplied."""
     values = np.linspace(-1.0, 1.0, 64)
     domain = Domain(2, levels=[(j, tuple(values.tolist())) for j in range(2)])
@@ -408,40 +410,11 @@ def local_sensitivity(n: int, share: float) -> Callable[[NoiseScales], NoiseScal
     return lambda charges: replace(charges, mean=mean, axes=axes)
 
 
+MAKERS: dict[str, Callable[..., Subject]] = {
+    "alone": alone, "thesis": thesis, "own": own, "categories": categories, "tables": tables, "closer": closer,
+    "histogram": histogram}
 SUBJECTS: dict[str, Callable[[], Subject]] = {
-    "laplace": lambda: alone("laplace", "L1", 1),
-    "gaussian": lambda: alone("gaussian", "L2", 1),
-    "linf": lambda: alone("linf", "Linf", 1),
-    "linf of 3": lambda: alone("linf", "Linf", 3),
-    "TrigI": lambda: thesis("TrigI", "rigorous", 2, 1, 2),
-    "TrigI, d = 2": lambda: thesis("TrigI", "rigorous", 3, 2, 2),
-    "TrigI, t = 3": lambda: thesis("TrigI", "rigorous", 2, 1, 3),
-    "TrigI, published": lambda: thesis("TrigI", "published", 2, 1, 2),
-    "TrigI, t = 3, published": lambda: thesis("TrigI", "published", 2, 1, 3),
-    "TrigII": lambda: thesis("TrigII", "rigorous", 2, 1, 2),
-    "TrigII, published": lambda: thesis("TrigII", "published", 2, 1, 2),
-    "ImprovedTrigI": lambda: thesis("ImprovedTrigI", "rigorous", 3, 1, 3, 1, 1),
-    "ImprovedTrigI, L = 2": lambda: thesis("ImprovedTrigI", "rigorous", 3, 1, 2, 1, 2),
-    "ImprovedTrigI, published": lambda: thesis("ImprovedTrigI", "published", 5, 1, 3, 1, 1),
-    "ImprovedTrigII": lambda: thesis("ImprovedTrigII", "rigorous", 3, 2, 5, 2, 1),
-    "ImprovedTrigII, published": lambda: thesis("ImprovedTrigII", "published", 5, 1, 3, 1, 1),
-    "own, gaussian": lambda: own("MomentMechanism, Gaussian", tm.MomentMechanism(), 2, 1, DELTA),
-    "own, gaussian, d = 2": lambda: own("MomentMechanism, Gaussian", tm.MomentMechanism(degree=2), 3, 2, DELTA),
-    "own, laplace": lambda: own("MomentMechanism, Laplace", tm.MomentMechanism(degree=2, weighted=False), 2, 1, 0.0),
-    "own, linf": lambda: own("MomentMechanism, one block of linf", tm.MomentMechanism(), 2, 2, 0.0),
-    "own, blocks": lambda: own("MomentMechanism, two blocks of linf",
-                               tm.MomentMechanism(degree=2, workload=tm.workload.SecondMoments(1)), 2, 1, 0.0),
-    "categories, gaussian": lambda: categories(2_000, DELTA),
-    "categories, laplace": lambda: categories(2_000, 0.0),
-    "tables, both rounds, gaussian": lambda: _tables(DELTA),
-    "tables, both rounds, linf": lambda: _tables(0.0),
-    "tables, closer look, gaussian": lambda: _closer(DELTA),
-    "tables, closer look, laplace": lambda: _closer(0.0),
-    "bounds, gaussian": lambda: histogram(2, DELTA),
-    "bounds, laplace": lambda: histogram(2, 0.0),
-    "minimax": lambda: own("minimax(1), Gaussian", tm.minimax(1), 2, 1, DELTA),
-    "minimax, pure": lambda: own("minimax(1), Laplace", tm.minimax(1), 2, 1, 0.0),
-}
+    name: partial(MAKERS[maker], *arguments) for name, (maker, *arguments) in described("audit").items()}
 # For each fault the subject, what is said of it, and how it spoils the noise of a run.
 FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | None]] = {
     "halved, laplace": (SUBJECTS["TrigI"], "noise halved", partial(scaled, factor=0.5)),
@@ -463,7 +436,6 @@ FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | N
 
 
 def subject_of(name: str) -> Subject:
-    """Return what is audited under a key of `SUBJECTS`, or of `FAULTS`."""
     if name in SUBJECTS:
         return SUBJECTS[name]()
     made, fault, spoil = FAULTS[name]
@@ -532,12 +504,8 @@ def _outcome(row: Any) -> list[str]:
             f"{row.share:.3g}, {row.other:.3g}", f"{row.runs:,}", f"{row.seconds:.1f}"]
 
 
-def check(results: Path) -> list[str]:
-    """Return what results/audit.csv breaks of the promise that faults are refuted and nothing else is."""
-    path = results / "audit.csv"
-    if not path.exists():
-        return []
-    lines = read_csv(path)
+def check(lines: pd.DataFrame) -> list[str]:
+    """Return what lines break of the promise that faults are refuted and nothing else is."""
     return [f"audit: {row.mechanism}, {row.calibration}, {row.sampler}"
             + (f": the planted fault ({row.fault}) is not refuted" if row.fault else
                f": at least {row.bound} instead of {row.proved}")

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import platform
+import tomllib
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -75,8 +76,12 @@ def code_of(module: str) -> str:
     return digest.hexdigest()
 
 
+def described(name: str) -> dict[str, Any]:
+    """Return what the file expected/NAME.toml describes."""
+    return tomllib.loads((HERE / "expected" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def source_of(name: str) -> Path:
-    """Return the file of a module of the project, or of a folder's ``__init__``."""
     path = ROOT.joinpath(*name.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 

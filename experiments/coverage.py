@@ -7,7 +7,6 @@ Of smooth queries of the thesis's sets by `MomentMechanism`; and of columns, tab
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import trigmech as tm
 from experiments import Array, frames
 from experiments.asked import Asked
 from experiments.declare import Experiment, calls_of
-from experiments.frames import geometric, markdown, read_csv, worded
+from experiments.frames import geometric, markdown, worded
 from experiments.protocols.data import Sample
 from experiments.runs import answers, cube, workloads
 from trigmech.evaluation import statistics
@@ -144,7 +143,6 @@ def table_bars(dataset: str, epsilon: float, repetition: int) -> dict[str, Any]:
 
 
 def chosen_statistics(schema: tm.Schema, rng: np.random.Generator) -> dict[str, list[statistics.Statistic]]:
-    """Return statistics of each kind, some of them at random."""
     def sets(size: int, count: int, cells: int) -> list[statistics.Statistic]:
         every = list(combinations(schema.names, size))
         chosen = [every[i] for i in rng.permutation(len(every))[:count]]
@@ -252,25 +250,22 @@ def averages(lines: pd.DataFrame, datasets: Iterable[str]) -> pd.DataFrame:
     return mine.groupby("kind", sort=False).agg(within=("within", "mean"), width=("width", geometric))
 
 
-def check(results: Path) -> list[str]:
-    """Return what the committed results break of the promises of error bars; empty if nothing or not there."""
-    found, smooth, tables = list[str](), results / "coverage.csv", results / "coverage_tables.csv"
-    if smooth.exists() and (average := read_csv(smooth)["within"].mean()) < LEVEL:
-        found.append(f"coverage: {average:.3f} of the queries are within the bars, not {LEVEL:g}")
-    if tables.exists():
-        lines = read_csv(tables)
-        found += [f"coverage_tables: of real tables' {mean.Index} {mean.within:.3f} are within, at a width of "
-                  f"{mean.width:.2f}"
-                  for mean in averages(lines, REAL).reindex(lines["kind"].unique()).itertuples()
-                  if not (mean.within >= (LOWEST_OF_PEARSON if mean.Index == "pearson" else LOWEST)
-                          and mean.width <= WIDEST)]
-    return found
+def check_smooth(lines: pd.DataFrame) -> list[str]:
+    average = lines["within"].mean()
+    return [f"coverage: {average:.3f} of the queries are within the bars, not {LEVEL:g}"] * bool(average < LEVEL)
+
+
+def check_tables(lines: pd.DataFrame) -> list[str]:
+    return [f"coverage_tables: of real tables' {mean.Index} {mean.within:.3f} are within, at a width of "
+            f"{mean.width:.2f}" for mean in averages(lines, REAL).reindex(lines["kind"].unique()).itertuples()
+            if not (mean.within >= (LOWEST_OF_PEARSON if mean.Index == "pearson" else LOWEST)
+                    and mean.width <= WIDEST)]
 
 
 coverage = Experiment(
     name="coverage", what="error bars against the truth (half an hour)", numbers=True, seeds=(2, 5), size=(100, 500),
     cells=lambda asked: calls_of(smooth_bars, asked, asked.size, dataset=asked.names, setting=BUDGETS),
-    lines=frames.of_workloads, table=smooth_table, page=smooth_page, check=check,
+    lines=frames.of_workloads, table=smooth_table, page=smooth_page, check=check_smooth,
     formats=dict.fromkeys(TOLD, ".6g") | {"within_error": ".2g"})
 coverage_tables = Experiment(
     name="coverage_tables", what="error bars of columns and tables against the truth (half an hour; a part needs no "
@@ -280,5 +275,5 @@ coverage_tables = Experiment(
     cells=lambda asked: calls_of(table_bars, asked, dataset=[*MADE, *(
         name for name in REAL if name.split()[0] in {each.source for each in asked.inputs})], epsilon=asked.epsilons),
     lines=lambda head, result: [{**head, "kind": kind, **found} for kind, found in result.items()],
-    check=check, formats={"epsilon": "g", "within": ".4f", "least": ".4f", "width": ".3f", "middle": ".3f",
+    check=check_tables, formats={"epsilon": "g", "within": ".4f", "least": ".4f", "width": ".3f", "middle": ".3f",
                           "error": ".3g", "zero": ".4f"})

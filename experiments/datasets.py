@@ -13,7 +13,6 @@ import io
 import lzma
 import os
 import tarfile
-import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -26,6 +25,8 @@ import pandas as pd
 import pooch
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
+
+from experiments.cells import described
 
 VARIABLE, SITE = "TRIGMECH_DATA", "https://archive.ics.uci.edu"
 _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
@@ -125,7 +126,6 @@ def _fetch(dataset: Dataset, file: File, progress: bool) -> bytes:
 
 
 def _pick(dataset: Dataset, file: File, place: str, members: Iterator[tuple[str, bytes]]) -> bytes:
-    """Return the content of the member with the file's name and checksum."""
     found = "no readable file of that name"
     for name, content in members:
         if name == PurePosixPath(file.path).name:
@@ -201,7 +201,6 @@ RECIPES: dict[str, Callable[..., pd.DataFrame]] = {
                                "hours-per-week": 12})}
 
 
-with (Path(__file__).parent / "expected" / "datasets.toml").open("rb") as described:
-    DATASETS = {name: Dataset(name, each["title"], f"{SITE}/static/public/{each['item']}.zip",
-                              f"{SITE}/dataset/{each['item']}", tuple(File(**file) for file in each.get("files", ())),
-                              RECIPES.get(name), each["note"]) for name, each in tomllib.load(described).items()}
+DATASETS = {name: Dataset(name, each["title"], f"{SITE}/static/public/{each['item']}.zip",
+                          f"{SITE}/dataset/{each['item']}", tuple(File(**file) for file in each.get("files", ())),
+                          RECIPES.get(name), each["note"]) for name, each in described("datasets").items()}

@@ -4,7 +4,7 @@ A declaration names its data sets (`inputs`, or `numbers` for those of the thesi
 which budgets it usually has. `cells` returns the calls to make, each with what its lines say of it; they are computed
 once, in so many processes, and cached. `lines` makes lines of what a cell gives, `table` sums them up, and `formats`
 are those of its columns in the CSV file. `page` makes the Markdown of that file alone, so that all pages can be made
-again from committed results. `check` says what these break of the project's promises.
+again from committed results. `check` says what these lines break of the project's promises.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,7 +87,6 @@ class Experiment:
     table: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda lines: lines)
     formats: Mapping[str, str] = field(default_factory=dict)
     page: Callable[[pd.DataFrame, Asked], Iterable[str]] = field(default=lambda lines, asked: ())
-    read: Callable[[Path], pd.DataFrame] = frames.read_csv
     numbers: bool = False
     inputs: Sequence[str | Sample] = ()
     quick: Sequence[str | Sample] = ()
@@ -98,7 +97,8 @@ class Experiment:
     whole: Callable[[Asked], bool] = lambda asked: True
     keys: Sequence[str] = ()
     again: Callable[[Asked, Any], bool] | None = None
-    check: Callable[[Path], list[str]] | None = None
+    check: Callable[[pd.DataFrame], list[str]] = field(default=lambda lines: [])
+    promised: bool = False
     run: Callable[[Asked], Path] | None = None
 
     def settled(self, asked: Asked) -> Asked:
@@ -135,7 +135,7 @@ class Experiment:
             stem, run = self.name, asked.methods or None
             committed = frames.as_texts(machinery.RESULTS / f"{stem}.csv")
             made = frames.with_new(committed, frames.as_texts(made), list(self.keys), partial(self.again, asked))
-        written = self.read(machinery.write_csv(stem, made, run=run))
+        written = frames.read_csv(machinery.write_csv(stem, made, run=run))
         if asked.ours:
             asked = replace(asked, older=fingerprints.older(stem, machinery.RESULTS))
         return machinery.write_markdown(stem, self.page(written, asked), run)
@@ -143,4 +143,12 @@ class Experiment:
     def committed(self, results: Path, older: frozenset[str] = frozenset()) -> str:
         """Return the page of a folder's CSV file, with what older code made marked, if its rows are marked."""
         asked = replace(self.settled(Asked()), older=older)
-        return "\n".join(self.page(self.read(results / f"{self.name}.csv"), asked)) + "\n"
+        return "\n".join(self.page(frames.read_csv(results / f"{self.name}.csv"), asked)) + "\n"
+
+    def broken(self, results: Path) -> list[str]:
+        """Return what a folder's CSV file breaks of the project's promises; what is not there breaks none of them,
+        unless it is itself `promised`."""
+        path = results / f"{self.name}.csv"
+        if path.exists():
+            return self.check(frames.read_csv(path))
+        return [f"{self.name}: {path.name} is missing; run it"] * self.promised

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ from trigmech.functions.sensitivity import l1_diameter
 from trigmech.thesis.calibration import covariance_sensitivity, published_rho
 
 # n and d of table 3.1.
-SIZES = {"CRM": (1993, 101), "CSN": (100_000, 8), "CTG": (2126, 28), "PAM": (19_870, 28), "PKS": (5875, 19),
-         "WDBC": (569, 30)}
+SIZES = {line.dataset: (line.n, line.d)
+         for line in pd.read_csv(Path(__file__).parent / "expected" / "table_3_1.csv").itertuples()}
 
 
 def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> str:

@@ -11,7 +11,6 @@ MODULES = ("tables", "figures", "search", "comparison", "curves", "ablations", "
 
 
 def declared_in(module: str) -> list[Experiment]:
-    """Return what a module declares: as names of its own, or in a list."""
     found = vars(import_module(f"experiments.{module}")).values()
     return [each for one in found for each in (one if isinstance(one, list) else [one]) if isinstance(each, Experiment)]
 

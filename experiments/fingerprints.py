@@ -14,7 +14,6 @@ runs of each kind are.
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Container, Iterable
 from functools import cache, partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import trigmech as tm
 from experiments import Array
+from experiments.cells import described
 from trigmech._files import write_whole
 
 # For each kind of run: for each run its numbers.
@@ -43,8 +43,7 @@ OWN = (DEFAULT, PURE_DEFAULT, EQUAL, SMOOTH, PURE_SMOOTH, MINIMAX, THESIS, PURE_
 
 BOTH = (SMOOTH, PURE_SMOOTH)
 # Which mechanisms each file of results shows; a file that is not named shows none.
-with (Path(__file__).parent / "expected" / "shown.toml").open("rb") as listed:
-    SHOWN: dict[str, tuple[str, ...]] = {stem: tuple(names) for stem, names in tomllib.load(listed).items()}
+SHOWN: dict[str, tuple[str, ...]] = {stem: tuple(names) for stem, names in described("shown").items()}
 # These pages mark rows.
 BY_ROWS = ("nist", "aim", "synmeter", "adult", "smooth", "w1", "w2", "w3", "table_3_2", "table_3_3")
 START, END = "**Older code.** What follows is not known to be what the code gives now: ", ".\n\n"

@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 
 from experiments import cells as machinery
-from experiments.asked import Asked
 from experiments.runs import PAIR_WIDTHS, WIDTHS
 
-Rows = list[dict[str, Any]]
 # The workloads' widths, as texts; W3 has no widths.
 SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}" for width in PAIR_WIDTHS),
           "w3": ("",)}
@@ -24,7 +22,6 @@ def of_measures(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, 
 
 
 def of_cells(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the one line of a cell, the cell's own beside what it gives."""
     return [{**head, **result}]
 
 
@@ -44,9 +41,15 @@ def means(lines: pd.DataFrame, keys: list[str], **more: str) -> pd.DataFrame:
     return lines.groupby(keys, sort=False)["value"].agg(**(more or {"value": "mean"})).reset_index()
 
 
+def with_errors(lines: pd.DataFrame, keys: list[str], mean: str) -> pd.DataFrame:
+    """Return the mean of each "value" by these keys, its standard error, 0 of one, and how many there are."""
+    return means(lines, keys, **{mean: "mean"}, standard_error="sem", runs="size").fillna({"standard_error": 0.0})
+
+
 def read_csv(path: Path) -> pd.DataFrame:
     """Return a published file's lines; empty entries are empty texts where a column has others, and else NaN."""
-    return pd.read_csv(path, keep_default_na=False, dtype={"sigma": str})
+    return pd.read_csv(path, keep_default_na=False, dtype={"sigma": str}, na_values={
+        name: [""] for name in ("mean", "deviation", "least", "most")})
 
 
 def formatted(lines: pd.DataFrame, **specifications: str) -> pd.DataFrame:
@@ -107,13 +110,11 @@ def across(names: Sequence[str], wide: pd.DataFrame, heads: Mapping[Any, str],
 
 
 def of_budgets(epsilons: Iterable[float], methods: Iterable[str]) -> dict[tuple[float, str], str]:
-    """Return heads of columns of each method at each budget."""
     return {(epsilon, method): f"{method}, ε = {epsilon:g}" for epsilon in sorted(epsilons) if epsilon
             for method in methods}
 
 
 def sections(tables: Mapping[str, list[str]]) -> list[str]:
-    """Return tables of a page, each below a title."""
     return [line for title, table in tables.items() for line in (f"## {title}", "", *table, "")]
 
 
@@ -125,36 +126,10 @@ def worded(page: str, **parts: Any) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def grid(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+def grid(head: Sequence[str], rows: Iterable[Iterable[object]]) -> list[str]:
     """Return a table of a page, numbers with three digits; None is empty."""
-    return "\n".join(markdown(list(head), ([f"{x:.3g}" if isinstance(x, float) else "" if x is None else str(x)
-                                            for x in row] for row in rows)))
-
-
-def crossed(rows: Sequence[Mapping[str, Any]], across: str, value: str, title: str,
-            more: Iterable[Sequence[Any]] = ()) -> str:
-    """Return a table: a line for each "method", a column for each of `across`, "refused" where there is no value; then
-    the lines `more`."""
-    places = sorted({row[across] for row in rows})
-    at = {(row["method"], row[across]): row[value] for row in rows}
-    return grid(["method", *map(title.format, places)],
-                [*((name, *(at.get((name, place), "refused") for place in places))
-                   for name in dict.fromkeys(row["method"] for row in rows)), *more])
-
-
-def summary(records: Rows, mean: str) -> Rows:
-    """Return the mean of each "value" over records that are otherwise equal, its standard error and their number."""
-    keys = [name for name in dict.fromkeys(name for record in records for name in record) if name != "value"]
-    found = means(pd.DataFrame(records), keys, **{mean: "mean"}, standard_error="sem", runs="size")
-    return found.fillna({"standard_error": 0.0}).to_dict("records")
-
-
-def published(name: str, asked: Asked, rows: Rows, **parts: Any) -> Path:
-    """Write results/NAME.csv, with six digits, and NAME.md of pages/NAME.md and its `parts`; return this one."""
-    stem = asked.stem(name)
-    machinery.write_csv(stem, pd.DataFrame([{key: f"{value:.6g}" if isinstance(value, float) else value
-                                             for key, value in row.items()} for row in rows], dtype=object))
-    return machinery.write_markdown(stem, worded(name, simulated=worded("simulated"), **parts))
+    return markdown(head, ([f"{x:.3g}" if isinstance(x, float) else "" if x is None else x for x in row]
+                           for row in rows))
 
 
 def shown(value: float) -> str:

@@ -54,7 +54,6 @@ def lights_of(source: str, rows: int, epsilon: float, seed: int) -> dict[str, fl
 
 def whole_figures(expected: Forecast, truth: Judgement, schema: tm.Schema, real: Columns,
                   synthetic: Columns) -> dict[str, float]:
-    """Return expected and true figures of a whole release."""
     found: dict[str, float] = {}
     true = {measure.name: measure.value for measure in truth.measures}
     for kind, (name, own) in WHOLE.items():

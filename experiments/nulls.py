@@ -39,7 +39,6 @@ def population(n: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def inside(table: Any, group: str) -> Any:
-    """Return which rows are in the first group."""
     return np.asarray(table[group]) == CATEGORIES[group][0]
 
 
@@ -71,7 +70,6 @@ def depending(table: Any, w: Array, one: str, other: str) -> Found:
 
 
 def alarms(n: int, epsilon: float, delta: float, seed: int) -> dict[str, list[float]]:
-    """Return, of one release, the p-values of each kind of test and method."""
     from scipy import stats
 
     rng = np.random.default_rng([seed, n])

@@ -5,14 +5,14 @@ an expression of the functions below, and a format as f-strings have it ("word" 
 sentence says without a number is held by ``<!-- holds: EXPRESSION -->``, which must be true, and a list that stands
 so in a page of results by ``<!-- as in: net.md -->`` before it.
 
-Figures of prose without such a mark are found by :func:`unmarked`; tests/test_prose.py names those that do not follow
-from results, with the reason.
+tests/test_prose.py finds figures of prose without such a mark, and names those that do not follow from results, with
+the reason.
 """
 
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -42,16 +42,6 @@ TENS = {20: "twenty", 30: "thirty", 40: "forty", 50: "fifty", 60: "sixty"}
 # What evaluating an expression may raise if its results are missing or have another form.
 FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, OSError, SyntaxError, TypeError, ValueError)
 
-# These parts of a page are no sentences.
-NO_PROSE = re.compile(r"^```.*?^```$|^\|.*?$|^#.*?$|<!--.*?-->|`[^`\n]*`|\$[^$\n]+\$|\]\([^)]*\)|https?://\S+",
-                      re.DOTALL | re.MULTILINE)
-# Names of parts of a source and of versions are no measurements.
-NAMES = re.compile(r"\b(?:[Tt]ables?|[Ff]igures?|[Tt]heorems?|[Pp]ropositions?|[Ss]ections?|Python|sdnist|"
-                   r"OpenDP|highspy)(?:\s+(?:before\s+)?(?:and\s+|to\s+)?\d+(?:\.\d+)+)+")
-UNITS = r"%|times\b|of \d|[GMk]B\b|minutes\b|seconds\b|hours\b|million\b|megabytes\b"
-FIGURE = re.compile(rf"(?<![\w.,^-])(?:\d+[\d,]*\.\d+|\.\d+|\d[\d,]*(?=(?:\s+to\s+[\d.,]+)?\s*(?:{UNITS}))|"
-                    r"\d+(?:,\d{3})+(?=\s+(?:rows|people|persons)\b))")
-
 
 @cache
 def lines_of(results: Path, stem: str) -> pd.DataFrame:
@@ -66,7 +56,6 @@ def chosen(lines: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
 
 
 def at(results: Path, stem: str, column: str, **where: Any) -> Any:
-    """Return the one entry of a column whose line has these values."""
     found = chosen(lines_of(results, stem), where)[column].tolist()
     if len(found) != 1:
         raise LookupError(f"{stem}.csv has {len(found)} lines with {where}, not one")
@@ -176,7 +165,6 @@ def bars(results: Path, kind: str | None = None, what: str = "within") -> Any:
 
 
 def benchmark(results: Path, subject: str, case: str, alternative: str, key: str) -> float:
-    """Return a number of a committed benchmark."""
     path = results.parent.parent / "benchmarks" / "results" / f"{subject}.json"
     found = [each[key] for each in json.loads(path.read_text(encoding="utf-8"))["subjects"][subject]
              if (each["case"], each["alternative"]) == (case, alternative)]
@@ -203,7 +191,6 @@ OF_RESULTS: tuple[Callable[..., Any], ...] = (
 
 @cache
 def value(expression: str, results: Path) -> Any:
-    """Return what an expression of a page is by the results."""
     known = {function.__name__: partial(function, results) for function in OF_RESULTS}
     names = {**known, "min": min, "max": max, "len": len, "set": set, "abs": abs, "int": int, "all": all,
              "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
@@ -259,16 +246,6 @@ def broken(text: str, results: Path) -> list[str]:
              if _now(mark, results) is None]
     expressions = [" ".join(expression.split()) for expression in HOLDS.findall(text)]
     return found + [f"does not hold: {expression}" for expression in expressions if not _holds(expression, results)]
-
-
-def unmarked(text: str, others: Iterable[str] = ()) -> list[tuple[int, str, str]]:
-    """Return the figures in a page's sentences that no mark holds: line, figure, and the line as it stands."""
-    phrases = [re.compile(r"\s+".join(map(re.escape, phrase.split()))) for phrase in others]
-    bare = text
-    for pattern in (MARK, AS_IN, NO_PROSE, NAMES, *phrases):
-        bare = pattern.sub(lambda found: re.sub(r"[^\n]", "_", found[0]), bare)
-    found = [(bare[: figure.start()].count("\n"), figure[0]) for figure in FIGURE.finditer(bare)]
-    return [(line + 1, figure, text.splitlines()[line]) for line, figure in found]
 
 
 def pages_of(top: Path = HERE.parent) -> list[Path]:

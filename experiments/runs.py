@@ -80,7 +80,6 @@ def cube(name: str, percent: int = 100) -> Array:
 
 @lru_cache(maxsize=4)
 def workloads(d: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Workload]:
-    """Return W1, W2 and W3, the same queries in every repetition."""
     return {"w1": tm.workload.GaussianKernels(d, seed=WORKLOAD_SEED, n_queries=n_queries, widths=WIDTHS),
             "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, n_queries=n_pairs, widths=PAIR_WIDTHS),
             "w3": tm.workload.SecondMoments(d)}

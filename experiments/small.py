@@ -69,7 +69,6 @@ def scores(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[st
 
 def few(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
         within: str = "") -> dict[str, float]:
-    """Return the measures that are errors, for the scoreboard beside rivals."""
     return {name: value for name, value in scores(schema, real, made).items() if name != "spread"}
 
 

@@ -1,6 +1,5 @@
 """Textbook regressions on releases: signs and significances kept, and intervals that hold the real coefficients."""
 
-import tomllib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ import pandas as pd
 import trigmech as tm
 from experiments import Array
 from experiments.asked import Asked, LeftOut
-from experiments.cells import HERE, Call, call
+from experiments.cells import Call, call, described
 from experiments.declare import Experiment
 from experiments.frames import markdown, worded
 
@@ -26,8 +25,7 @@ class Book(NamedTuple):
     family: str = "gaussian"
 
 
-with (HERE / "expected" / "textbook.toml").open("rb") as file:
-    BOOKS = tuple(Book(**book) for book in tomllib.load(file)["book"])
+BOOKS = tuple(Book(**book) for book in described("textbook")["book"])
 
 
 def table_of(book: Book) -> pd.DataFrame:

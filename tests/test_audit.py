@@ -16,7 +16,6 @@ from experiments.audit import (
     adaptive,
     audited,
     batches,
-    check,
     false_alarm,
     listener,
     lower_bound,
@@ -253,9 +252,9 @@ def test_the_report_and_the_check_tell_faults_from_correct_mechanisms(tmp_path):
             writer = csv.DictWriter(file, fieldnames=list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-        return check(tmp_path)
+        return audit_module.audit.broken(tmp_path)
 
-    assert check(tmp_path) == []
+    assert audit_module.audit.broken(tmp_path) == []
     assert failures() == []
     for row in rows:
         row["refuted"] = not row["refuted"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from typer.testing import CliRunner
@@ -327,12 +328,12 @@ def test_noise_in_space_without_entries_or_with_gaps_is_refused_and_the_best_wid
 def test_the_sources_statements_on_rates_are_judged_by_committed_rates():
     rows = [{**row, "epsilon": float(row["epsilon"]), "rate": float(row["rate"]), "converged": int(row["converged"])}
             for row in results("linear")]
-    lines = linear_noise.judged(rows)
+    lines = linear_noise.judged(pd.DataFrame(rows))
     assert {f"- {line}" for line in lines} <= {*(RESULTS / "linear.md").read_text(encoding="utf-8").splitlines()}
     assert [line.rsplit(": ", 1)[1] for line in lines] == ["true from ε = 1 on", "true from ε = 0.5 on", "true"]
     for row in rows:
         row["rate"], row["converged"] = (3.0, 3_000) if row["set"] == "V1 = V6" else (row["rate"], row["converged"])
-    assert [line.rsplit(": ", 1)[1] for line in linear_noise.judged(rows)] == ["false", "false", "false"]
+    assert [line.rsplit(": ", 1)[1] for line in linear_noise.judged(pd.DataFrame(rows))] == ["false", "false", "false"]
 
 
 # Composition
@@ -803,7 +804,7 @@ def test_committed_marginals_are_near_the_prototype_and_ours_are_better_from_0_8
 
 def test_the_sources_statements_on_marginals_are_what_a_plain_count_finds():
     rows = [{**row, "epsilon": float(row["epsilon"]), "mean": float(row["mean"])} for row in results("marginals")]
-    lines = statements.judged(rows)
+    lines = statements.judged(pd.DataFrame(rows))
     assert {f"- {line}" for line in lines} <= {*(RESULTS / "marginals.md").read_text(encoding="utf-8").splitlines()}
     at = {(row["dataset"], row["measure"], row["epsilon"], row["method"]): row["mean"] for row in rows}
 
@@ -838,8 +839,9 @@ def test_the_sources_statements_on_marginals_are_what_a_plain_count_finds():
         row["mean"] *= 0.5 if (row["measure"], row["method"]) == ("6-way", "PrivHD, merged, replace-one") else 1.0
         if (row["dataset"], row["measure"]) == ("nltcs", "2-way"):
             row["mean"] = 0.1
-    assert statements.judged(rows)[2].endswith("(false)")
-    assert "1.00 times at ε = 0.05, 0.100 0.100 0.100" in statements.judged(rows)[3]
+    lines = statements.judged(pd.DataFrame(rows))
+    assert lines[2].endswith("(false)")
+    assert "1.00 times at ε = 0.05, 0.100 0.100 0.100" in lines[3]
 
 
 def test_the_page_shows_the_committed_numbers():

@@ -208,7 +208,7 @@ def with_ours(committed, new):
 @pytest.mark.parametrize("name", boards.PROTOCOLS)
 def test_lines_of_rivals_stay_to_the_letter_where_ours_are_run_again(name):
     path = RESULTS / f"{name}.csv"
-    committed = boards.read_csv(path)
+    committed = frames.read_csv(path)
     own = committed["method"].isin((*boards.OWN, *boards.NOT_PRIVATE))
     todo = boards.own_cells(boards.PROTOCOLS[name], committed, 30.0)
     assert {(cell.dataset, cell.method, cell.epsilon) for cell in todo} == {
@@ -231,7 +231,7 @@ def test_lines_of_rivals_stay_to_the_letter_where_ours_are_run_again(name):
 
 
 def test_lines_that_do_not_take_the_place_of_others_are_refused():
-    committed = boards.read_csv(RESULTS / "adult.csv")
+    committed = frames.read_csv(RESULTS / "adult.csv")
     own = committed[committed["method"].isin((*boards.OWN, *boards.NOT_PRIVATE))]
     with pytest.raises(ValueError, match=r"'smooth', 1.*new lines do not$"):
         with_ours(committed, own[own["method"] != "smooth"])
@@ -245,7 +245,7 @@ def test_own_rows_are_run_again_and_written_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "RESULTS", tmp_path)
     monkeypatch.setattr(fingerprints, "computed", lambda mechanism: [[[float(len(mechanism))]]])
     (tmp_path / "adult.csv").write_bytes((RESULTS / "adult.csv").read_bytes())
-    before = boards.read_csv(tmp_path / "adult.csv")
+    before = frames.read_csv(tmp_path / "adult.csv")
     asked = []
 
     def ran(todo, jobs, title):
@@ -255,7 +255,7 @@ def test_own_rows_are_run_again_and_written_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "run_cells", ran)
     done = CliRunner().invoke(program.app, ["run", "adult", "--ours", "--jobs", "2"])
     assert done.exit_code == 0, done.output
-    after = boards.read_csv(tmp_path / "adult.csv")
+    after = frames.read_csv(tmp_path / "adult.csv")
     rivals = [lines[~lines["method"].isin((*boards.OWN, *boards.NOT_PRIVATE))].reset_index(drop=True)
               for lines in (before, after)]
     assert rivals[0].equals(rivals[1])

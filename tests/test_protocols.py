@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import trigmech as tm
 from experiments import __main__ as program
-from experiments import cells, rivals
+from experiments import cells, frames, rivals
 from experiments.asked import Asked
 from experiments.datasets import DatasetMissing
 from experiments.protocols import boards, coding, data, nist, pages, scores
@@ -867,7 +867,7 @@ def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
     for draw in (draw_time, draw_budgets):
         assert draw(cells.RESULTS, tmp_path / f"{draw.__name__}.png").stat().st_size > 10_000
     drawn = first_errors(cells.RESULTS, "nist").set_index(["method", "epsilon"])
-    lines = boards.read_csv(cells.RESULTS / "nist.csv")
+    lines = frames.read_csv(cells.RESULTS / "nist.csv")
     committed = lines.set_index(["dataset", "method", "epsilon", "measure"])["mean"]
     dataset = drawn["dataset"].iloc[0]
     assert drawn["error"]["default", 1.0] == pytest.approx(1000.0 - committed[dataset, "default", 1.0, "k_marginal"])
@@ -949,7 +949,7 @@ def test_every_adapter_tells_what_to_install_and_which_methods_it_has():
 
 
 def test_the_promises_about_adult_are_checked(tmp_path):
-    assert boards.check(tmp_path) == []
+    assert program.EXPERIMENTS["adult"].broken(tmp_path) == []
     head = "dataset,method,cells,epsilon,delta,measure,mean,deviation,least,most,seeds,neighbours,version,failed\n"
 
     def line(measure, mean, method="default", deviation=""):
@@ -958,9 +958,9 @@ def test_the_promises_about_adult_are_checked(tmp_path):
     path = tmp_path / "adult.csv"
     path.write_text(head + line("frequencies of sex", 0.002) + line("seconds", 12)
                     + line("frequencies of sex", 0.5, "MST-dpmm") + line("tv1_mean", 0.5))
-    assert boards.check(tmp_path) == []
+    assert program.EXPERIMENTS["adult"].broken(tmp_path) == []
     path.write_text(head + line("frequencies of sex", 0.02) + line("seconds", 31))
-    assert len(boards.check(tmp_path)) == 2
+    assert len(program.EXPERIMENTS["adult"].broken(tmp_path)) == 2
     path.write_text(head + line("frequencies of sex", 0.0099, deviation=0.001)
                     + line("frequencies of race", 0.0112, deviation=0.001))
-    assert boards.check(tmp_path) == ["adult: frequencies of race off by 0.0112, above 0.01"]
+    assert program.EXPERIMENTS["adult"].broken(tmp_path) == ["adult: frequencies of race off by 0.0112, above 0.01"]

@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import optimize, stats
 
-from experiments import frames
 from experiments.asked import Asked
+from experiments.cells import call
 from experiments.declare import Experiment
+from experiments.frames import markdown, of_cells, worded
 from trigmech.privacy.accounting import epsilon_of
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon, mu_of_pure
@@ -53,19 +54,23 @@ RULES: dict[str, Callable[[float, int], float]] = {
     "epsilon_of": lambda each, k: epsilon_of([Charge.claimed("rules", Budget(each), "experiments", count=k)], DELTA)}
 
 
-def composition(asked: Asked) -> Path:
-    rows: frames.Rows = [{"epsilon_0": each, "k": k} | {name: rule(each, k) for name, rule in RULES.items()}
-                        for each in EPSILONS for k in (COUNTS[::3] if asked.quick else COUNTS)]
-    wrong = [row for row in rows if row["printed"] < row["exact"] - 1e-9]
+def of_rules(each: float, count: int) -> dict[str, float]:
+    return {name: rule(each, count) for name, rule in RULES.items()}
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    wrong = lines["printed"] < lines["exact"] - 1e-9
     least = {delta: next(k for k in range(1, 10_000) if published(0.01, k, delta) < 0.01 * k)
              for delta in (1e-3, 1e-5, 1e-9)}
-    table = frames.grid(rows[0], [[f"**{row[key]:.4g}**" if key == "printed" and row in wrong else f"{row[key]:.4g}"
-                                  for key in row] for row in rows])
-    return frames.published("composition", asked, rows, delta=DELTA, table=table, wrong=len(wrong), cases=len(rows),
-                         from_on=min((row["epsilon_0"] * row["k"]**0.5 for row in wrong), default=math.inf),
-                         least=", ".join(f"{k} at δ = {delta:g}" for delta, k in least.items()))
+    text = lines.map("{:.4g}".format)
+    text["printed"] = text["printed"].where(~wrong, "**" + text["printed"] + "**")
+    spent = lines["epsilon_0"] * lines["k"] ** 0.5
+    return worded("composition", simulated=worded("simulated"), delta=DELTA,
+                  table=markdown(list(text), text.to_numpy()), wrong=wrong.sum(), cases=len(lines),
+                  from_on=spent[wrong].min(), least=", ".join(f"{k} at δ = {delta:g}" for delta, k in least.items()))
 
 
-declared = [Experiment(
-    name="composition", run=composition,
-    what="companions: theorems of composition against the exact optimum (seconds; no data)")]
+of_composition = Experiment(
+    name="composition", what="companions: theorems of composition against the exact optimum (seconds; no data)",
+    size=(COUNTS[::3], COUNTS), lines=of_cells, page=page, formats=dict.fromkeys(("epsilon_0", *RULES), ".6g"),
+    cells=lambda asked: {call(of_rules, each, k): {"epsilon_0": each, "k": k} for each in EPSILONS for k in asked.size})

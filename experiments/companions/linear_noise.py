@@ -14,29 +14,26 @@ has gaps: each is an interval that grows by its largest move.
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise, product
-from pathlib import Path
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from scipy import ndimage, optimize, sparse
 
-from experiments import Array, frames
+from experiments import Array
 from experiments.asked import Asked
-from experiments.declare import Experiment
+from experiments.cells import described
+from experiments.declare import Experiment, calls_of
+from experiments.frames import across, grid, of_cells, worded
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
 Intervals = tuple[tuple[float, float], ...]
-# V of figures 1 and 2, and the step by which the text's algorithm has converged.
+KNOWN = described("linear")
 FIGURES: dict[str, tuple[Intervals, int]] = {
-    "V1 = V6": (((0, 1), (1000, 1001)), 1000), "V2": (((0, 100), (1000, 1001)), 901),
-    "V3": (((0, 500), (1000, 1001)), 501), "V4": (((0, 1001),), 1), "V5": (((0, 1), (100, 101)), 100),
-    "V7": (((0, 1), (2000, 2001)), 2000)}
+    name: (tuple((low, high) for low, high in each["values"]), each["step"]) for name, each in KNOWN["figures"].items()}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
-# On the integers: of the text's form [0, a] and [b, c] (0), and others (1).
-LATTICES = [(0, (0, 1, 10, 11)), (0, (0, 1, 2, 20, 21)), (0, (0, 1, 12)), (0, (0, 1, 2, 3, 9, 10, 11, 12)),
-            (0, (0, 6, 7, 8)), (1, (0, 3, 10)), (1, (0, 1, 4, 9, 16)), (1, (0, 7, 8, 15))]
 STEPS, SEED = 2200, 2017
 
 
@@ -328,7 +325,15 @@ def best(moves: Sequence[Intervals], epsilon: float) -> LayersInSpace:
     return LayersInSpace(moves, epsilon, width)
 
 
-def in_space(draws: int) -> tuple[str, str]:
+def rates_of(name: str, neighbourhood: str, epsilon: float, seed: int) -> dict[str, Any]:
+    values, expected = FIGURES[name]
+    made = Layered(neighbours(values, neighbourhood == "replace-one"), epsilon)
+    size, stairs = made.expected_size, staircase(values[-1][1], epsilon)
+    return {"printed": "lost", "rate": size / stairs, "width": made.width, "converged": len(made.sets) - 1,
+            "expected_size": size, "staircase": stairs, "laplace": values[-1][1] / epsilon, "expected_steps": expected}
+
+
+def in_space(draws: int) -> tuple[list[str], list[str]]:
     """Return a table of E|z| of an entry in one to three dimensions, and one of draws beside their law."""
     moves, rows, means = neighbours(FIGURES["V5"][0]), [], []
     size = moves[-1][1]
@@ -340,56 +345,61 @@ def in_space(draws: int) -> tuple[str, str]:
         rng, made = np.random.default_rng([SEED, d]), LayersInSpace([moves] * d, 1.0, 10.0)
         sizes = np.abs(made.sample(rng, draws)[:, 0])
         means.append((d, float(sizes.mean()), float(sizes.std() / draws**0.5), made.expected_size()))
-    return (frames.grid(("d", "ε", "layers in R^d", "K-norm noise", "layers of each entry", "staircase of each entry"),
-                       rows), frames.grid(("d", "mean size", "standard error", "by the law"), means))
+    return (grid(("d", "ε", "layers in R^d", "K-norm noise", "layers of each entry", "staircase of each entry"), rows),
+            grid(("d", "mean size", "standard error", "by the law"), means))
 
 
-def judged(rows: frames.Rows) -> list[str]:
-    """Return the source's three statements, of its own neighbours, with the numbers that decide; "" without them."""
-    rates = {(row["set"], row["epsilon"]): row["rate"] for row in rows if row["neighbours"] == "add/remove"}
-    lines = []
-    for what, order in (("The rate grows with the measure of V", ("V1 = V6", "V2", "V3", "V4")),
-                        ("The rate falls as Δf over the measure of V grows", ("V7", "V1 = V6", "V5"))):
-        if all((name, 1.0) in rates for name in order):
-            # The file of results does not show smaller differences.
-            held = [e for e in EPSILONS if all(rates[a, e] < rates[b, e] - 2e-6 for a, b in pairwise(order))]
-            shown = ", ".join(f"{rates[name, 1.0]:.3f} of {name}" for name in order)
-            from_on = f"true from ε = {min(held):g} on" if held == list(EPSILONS[-len(held):]) else "false"
-            lines.append(f'"{what}": {shown} at ε = 1; in this order for {len(held)} of {len(EPSILONS)} ε: '
-                         f"{'true' if len(held) == len(EPSILONS) else from_on}")
-    steps = max(row["converged"] for row in rows)
-    return [*lines, f'"All examples converge within 2,200 steps": within {steps}: {str(steps <= STEPS).lower()}']
-
-
-def linear(asked: Asked) -> Path:
-    rows, certified, nearest = frames.Rows(), [], [0.0, 0.0]
-    drawn = ("V4", "V5") if asked.quick else FIGURES
-    for name, which, epsilon in product(drawn, ("add/remove", "replace-one"), EPSILONS):
-        values, expected = FIGURES[name]
-        made, stairs = Layered(neighbours(values, which == "replace-one"), epsilon), staircase(values[-1][1], epsilon)
-        rows.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
-                     "rate": made.expected_size / stairs, "width": made.width, "converged": len(made.sets) - 1,
-                     "expected_size": made.expected_size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
-                     "expected_steps": expected})
-    shown = [row | {"method": f"{row['set']}, {row['neighbours']}, {row['converged']} steps",
-                    "rate": f"{row['rate']:.3f}"} for row in rows]
-    for (form, held), epsilon in product(LATTICES, (2.0,) if asked.quick else (0.5, 1.0, 2.0, 3.0, 4.0)):
+def near_optimal(epsilons: Sequence[float]) -> tuple[list[str], tuple[float, float]]:
+    """Return a table of noise on the integers, and by what part the better kind is above the optimum, by form."""
+    rows, nearest = [], [0.0, 0.0]
+    lattices = [(form, tuple(held)) for form, each in enumerate(KNOWN["lattices"].values()) for held in each]
+    for (form, held), epsilon in product(lattices, epsilons):
         layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
-        a, best = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
-        certified.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), best))))
-        nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
-    spaces, drawn_by = in_space(2_000 if asked.quick else 50_000)
-    return frames.published(
-        "linear", asked, rows, nearest=tuple(nearest), spaces=spaces, drawn=drawn_by,
-        statements="\n".join(f"- {each}" for each in judged(rows)),
-        rates=frames.crossed(shown, "epsilon", "rate", "ε = {:g}"),
-        widths=frames.crossed(shown, "epsilon", "width", "ε = {:g}"),
+        a, least = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
+        rows.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), least))))
+        nearest[form] = max(nearest[form], min(layered, stair) / least - 1.0)
+    return grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), rows), (nearest[0], nearest[1])
+
+
+def judged(lines: pd.DataFrame) -> list[str]:
+    """Return the source's three statements, of its own neighbours, with the numbers that decide; "" without them."""
+    rates = lines[lines["neighbours"] == "add/remove"].pivot(index="epsilon", columns="set", values="rate")
+    told = []
+    for what, order in (("The rate grows with the measure of V", ["V1 = V6", "V2", "V3", "V4"]),
+                        ("The rate falls as Δf over the measure of V grows", ["V7", "V1 = V6", "V5"])):
+        if {*order} <= {*rates}:
+            # The file of results does not show smaller differences.
+            holds = (rates[order].diff(axis=1).iloc[:, 1:] > 2e-6).all(axis=1)
+            shown = ", ".join(f"{rates.loc[1.0, name]:.3f} of {name}" for name in order)
+            later = holds.any() and holds.is_monotonic_increasing
+            from_on = f"true from ε = {holds.idxmax():g} on" if later else "false"
+            told.append(f'"{what}": {shown} at ε = 1; in this order for {holds.sum()} of {len(holds)} ε: '
+                        f"{'true' if holds.all() else from_on}")
+    steps = lines["converged"].max()
+    return [*told, f'"All examples converge within 2,200 steps": within {steps}: {str(steps <= STEPS).lower()}']
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    method = lines["set"] + ", " + lines["neighbours"] + ", " + lines["converged"].astype(str) + " steps"
+    shown = {what: lines.assign(method=method).pivot_table(what, "method", "epsilon", sort=False)
+             for what in ("rate", "width")}
+    heads = {epsilon: f"ε = {epsilon:g}" for epsilon in shown["rate"]}
+    epsilons, draws = asked.size
+    certified, nearest = near_optimal(epsilons)
+    spaces, drawn = in_space(draws)
+    return worded(
+        "linear", simulated=worded("simulated"), nearest=nearest, certified=certified, spaces=spaces, drawn=drawn,
+        statements=[f"- {each}" for each in judged(lines)],
+        rates=across(["method"], shown["rate"], heads, "{:.3f}".format),
+        widths=across(["method"], shown["width"], heads, "{:.3g}".format),
         laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
-        certified=frames.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
-        gains=frames.grid(("k", "ε = 0.5", "1", "2", "4"), [
+        gains=grid(("k", "ε = 0.5", "1", "2", "4"), [
             (k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0))) for k in (1, 3, 10, 30)]))
 
 
-declared = [Experiment(
-    name="linear", run=linear,
-    what="companions: near-optimal noise for linear queries, and how near (a minute; no data)")]
+of_linear = Experiment(
+    name="linear", what="companions: near-optimal noise for linear queries, and how near (a minute; no data)",
+    size=(((2.0,), 2_000), ((0.5, 1.0, 2.0, 3.0, 4.0), 50_000)), lines=of_cells, page=page,
+    cells=lambda asked: calls_of(rates_of, asked, set=("V4", "V5") if asked.quick else FIGURES,
+                                 neighbours=("add/remove", "replace-one"), epsilon=EPSILONS),
+    formats=dict.fromkeys(("epsilon", "rate", "width", "expected_size", "staircase", "laplace"), ".6g"))

@@ -165,7 +165,6 @@ class Network:
     factors: Iterable[tuple[Columns, Columns, Array]]
 
     def sample(self, n: int, rng: np.random.Generator) -> Codes:
-        """Return n rows."""
         rows = np.zeros((n, len(self.domain)), dtype=np.int64)
         for given, new, table in self.factors:
             cumulative = np.cumsum(conditional(table, len(given)), axis=1)
@@ -231,7 +230,6 @@ class JunctionTree:
             yield separator, new, einsum(self.tables[i], list(clique), [*separator, *new])
 
     def sample(self, n: int, rng: np.random.Generator) -> Codes:
-        """Return n rows: the largest clique, then every other one given its separator."""
         return Network(self.domain, self.factors()).sample(n, rng)
 
     def marginal(self, columns: Columns) -> Array:

@@ -6,7 +6,6 @@ The protocol; `statements` runs it and judges by it. What this module imports na
 import json
 import math
 import time
-import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import trigmech as tm
-from experiments.cells import HERE
+from experiments.cells import described
 from experiments.companions import discrete
 from experiments.companions.jtree import JTree, PrivHD
 from experiments.companions.privbayes import PrivBayes
@@ -41,8 +40,7 @@ METHODS: dict[str, Any] = {
 FALSE = tuple(name for name, made in METHODS.items() if isinstance(made, JTree) and made.variant == "published")
 
 # For each set and target: a column, the labels that count, and columns that must not be known.
-with (HERE / "expected" / "labels.toml").open("rb") as listed:
-    TARGETS: dict[str, dict[str, dict[str, Any]]] = tomllib.load(listed)
+TARGETS: dict[str, dict[str, dict[str, Any]]] = described("labels")
 
 loaded = lru_cache(maxsize=1)(discrete.load)
 

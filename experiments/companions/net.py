@@ -8,25 +8,25 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from functools import reduce
-from pathlib import Path
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
-from rich.progress import track
+import pandas as pd
 from scipy import optimize
 
 import trigmech as tm
-from experiments import Array, baselines, frames
+from experiments import Array, baselines
 from experiments.asked import Asked
 from experiments.companions.selection import exponential, exponents
-from experiments.declare import Experiment
+from experiments.declare import Experiment, calls_of
+from experiments.frames import across, markdown, sections, with_errors, worded
 from trigmech.errors import InputError
 
 LARGEST_NET = 500_000
 # Nets of one column; the second was chosen before.
 NETS = ((9, 8), (13, 8), (17, 7))
-WIDTHS, QUERIES, RUNS, SEED = (0.5, 2.0), 64, 10, 2014
+WIDTHS, QUERIES, EPSILON, SEED = (0.5, 2.0), 64, 1.0, 2014
 SIZES_OF_2_3 = ((1, 4), (2, 4), (8, 4), (8, 100))
 Queries = Callable[[Array], Array]
 
@@ -72,7 +72,6 @@ def exponents_of_n(d: int, K: int) -> dict[str, float]:
 
 
 def product(axes: Sequence[Array]) -> Array:
-    """Return the points of a product of axes."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
@@ -103,45 +102,53 @@ def _methods(X: Array, epsilon: float, rng: np.random.Generator) -> dict[str, tu
     return found
 
 
-def net(asked: Asked) -> Path:
-    """Write results/net.csv and .md; quick: n up to 10^4 and two runs. Rows are 2 Beta(2, 5) - 1."""
+@lru_cache
+def nets_of(d: int) -> list[tuple[str, Array, Array]]:
+    """Return the nets of so many columns: name, points, and all databases on them."""
+    return [(f"({N}, {m})", grid(N), databases(N, m)) for N, m in NETS] if d == 1 else [
+        ("(16, 6)", grid(4, 2), databases(16, 6))]
+
+
+def errors_of(n: int, d: int, seed: int) -> dict[str, dict[str, float]]:
+    """Return for each width the errors of all methods on rows 2 Beta(2, 5) - 1."""
     warnings.simplefilter("ignore", tm.FitWarning)
-    epsilon, records = 1.0, frames.Rows()
-    sizes = {1: [10**k for k in range(2, 5 if asked.quick else 7)], 2: [10**4]}
-    nets = {1: [(f"({N}, {m})", grid(N), databases(N, m)) for N, m in NETS],
-            2: [("(16, 6)", grid(4, 2), databases(16, 6))]}
-    runs = [(n, d, r) for d, of in sizes.items() for n in of for r in range(2 if asked.quick else RUNS)]
-    for n, d, r in track(runs, "net"):
-        rng = np.random.default_rng([SEED, n, d, r])
-        X = 2.0 * rng.beta(2.0, 5.0, (n, d)) - 1.0
-        made = _methods(X, epsilon, rng)
-        for width in WIDTHS:
-            queries, errors = kernels(width, d), dict[str, float]()
-            truth = np.mean([queries(part).mean(axis=1) for part in np.array_split(X, max(1, n // 10_000))], axis=0)
-            for name, points, shares in nets[d]:
-                scores = worst_errors(shares, queries(points), truth)
-                errors[f"net {name}"] = float(scores[exponential(-scores, 1.0 / n, epsilon, rng)])
-                errors[f"best database of {name}"] = float(scores.min())
-            for name, (points, weights) in made.items():
-                errors[name] = float(np.abs(queries(points) @ weights - truth).max())
-            records += [{"n": n, "d": d, "sigma": width, "method": name, "value": error}
-                        for name, error in errors.items()]
-    rows, tables = frames.summary(records, "error"), ""
-    for d, width in itertools.product(sizes, WIDTHS):
-        these = [row for row in rows if (row["d"], row["sigma"]) == (d, width)]
-        best = [min(row["error"] for row in these if row["n"] == n and row["method"].startswith("net"))
-                for n in sizes[d]]
-        bounds = [theorem_bound(n, QUERIES, NETS[1][0], epsilon) for n in sizes[d]]
-        more = [("best net, in hindsight", *best), ("bound 2α of proposition 1.20, β = 0.05", *bounds)][: 3 - d]
-        tables += f"## d = {d}, σ = {width:g}\n\n" + frames.crossed(these, "n", "error", "n = {}", more) + "\n\n"
+    rng = np.random.default_rng([SEED, n, d, seed])
+    X = 2.0 * rng.beta(2.0, 5.0, (n, d)) - 1.0
+    made, found = _methods(X, EPSILON, rng), dict[str, dict[str, float]]()
+    for width in WIDTHS:
+        queries, errors = kernels(width, d), found.setdefault(f"{width:g}", {})
+        truth = np.mean([queries(part).mean(axis=1) for part in np.array_split(X, max(1, n // 10_000))], axis=0)
+        for name, points, shares in nets_of(d):
+            scores = worst_errors(shares, queries(points), truth)
+            errors[f"net {name}"] = float(scores[exponential(-scores, 1.0 / n, EPSILON, rng)])
+            errors[f"best database of {name}"] = float(scores.min())
+        for name, (points, weights) in made.items():
+            errors[name] = float(np.abs(queries(points) @ weights - truth).max())
+    return found
+
+
+def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
+    tables = dict[str, list[str]]()
+    for (d, width), own in lines.groupby(["d", "sigma"], sort=False):
+        wide = own.pivot_table("error", "method", "n", sort=False)
+        best = wide[wide.index.str.startswith("net")].min()
+        wide.loc["best net, in hindsight"] = best
+        if d == 1:
+            wide.loc["bound 2α of proposition 1.20, β = 0.05"] = [
+                theorem_bound(n, QUERIES, NETS[1][0], EPSILON) for n in wide]
+        tables[f"d = {d}, σ = {width}"] = across(["method"], wide, {n: f"n = {n}" for n in wide}, "{:.3g}".format)
     losses = tuple(exact_loss(3, 4, 2, np.array([[low, 0.0, 1.0], [1.0, low, 0.5]]), 1.0, 1.0 / 4)
                    for low in (0.0, -1.0))
-    exponents = frames.grid(("d, K", *exponents_of_n(1, 1)), [
+    exponents = markdown(("d, K", *exponents_of_n(1, 1)), [
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
-    return frames.published("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses,
-                            exponents=exponents)
+    return worded("net", simulated=worded("simulated"), epsilon=EPSILON, tables=sections(tables)[:-1], losses=losses,
+                  exponents=exponents)
 
 
-declared = [Experiment(
-    name="net", run=net,
-    what="companions: the exponential and the net mechanism (a minute; no data)")]
+of_net = Experiment(
+    name="net", what="companions: the exponential and the net mechanism (a minute; no data)", seeds=(2, 10),
+    size=(5, 7), page=page, formats={"error": ".6g", "standard_error": ".6g"},
+    cells=lambda asked: calls_of(errors_of, asked, n_d=[*((10**k, 1) for k in range(2, asked.size)), (10**4, 2)]),
+    lines=lambda head, result: [{**head, "sigma": width, "method": name, "value": error}
+                                for width, errors in result.items() for name, error in errors.items()],
+    table=lambda lines: with_errors(lines, ["n", "d", "sigma", "method"], "error"))

@@ -1,20 +1,19 @@
 """The experiment on marginals: its runs, its page, and the source's statements judged by them."""
 
 import itertools
-from collections import Counter
+import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments import frames
 from experiments.asked import Asked, LeftOut
 from experiments.cells import Call, call
 from experiments.companions import marginals as protocol
 from experiments.companions.jtree import JTree, worst_loss
 from experiments.companions.marginals import FALSE, INDEPENDENT, METHODS, NO_PRIVACY, TARGETS
 from experiments.declare import Experiment, at_hand
-from experiments.frames import of_measures, worded
+from experiments.frames import across, grid, of_measures, sections, with_errors, worded
 
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 # Releases at each budget, of marginals and again of support vector machines.
@@ -56,44 +55,39 @@ def cells_of(asked: Asked) -> dict[Call, dict[str, Any]]:
     return dict(sorted(cells.items(), key=lambda pair: pair[0].arguments[3]))
 
 
-def table_of(lines: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame(frames.summary(lines.to_dict("records"), "mean")).assign(
-        private_as_claimed=lambda found: ~found["method"].isin([*FALSE, INDEPENDENT, NO_PRIVACY]))
-
-
 def page(lines: pd.DataFrame, asked: Asked) -> list[str]:
-    rows: frames.Rows = lines.to_dict("records")
     costs = [(e, first / 2.0, filter_loss("PrivHD", 16, 21_574, e), first, filter_loss("JTree", 16, 21_574, e))
              for e in EPSILONS for first in [JTree().parts(e)[0]]]
     return worded(
         "marginals", simulated=worded("simulated"),
-        costs=frames.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
-        tables="\n\n".join(table(rows, *which) for which in
-                           dict.fromkeys((row["dataset"], row["measure"]) for row in rows)),
-        refused=frames.grid(("data", "method", "ε", "runs"), refused(rows, 1 if asked.quick else 0)),
-        statements=[f"- {line}" for line in judged(rows)])
+        costs=grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
+        tables=sections({f"{dataset}: {measure}": table(own) for (dataset, measure), own in lines.groupby(
+            ["dataset", "measure"], sort=False)})[:-1],
+        refused=grid(("data", "method", "ε", "runs"), refused(lines, 1 if asked.quick else 0)),
+        statements=[f"- {line}" for line in judged(lines)])
 
 
-def refused(rows: frames.Rows, each: int = 0) -> list[tuple[Any, ...]]:
+def refused(lines: pd.DataFrame, each: int = 0) -> list[tuple[Any, ...]]:
     """Return how many runs of JTree have given no table: those that are missing of `each`, or of the usual number."""
-    found = Counter((row["dataset"], row["epsilon"]) for row in rows for _ in range(row["runs"])
-                    if row["method"] == JTREE and row["measure"] in ("2-way", *FIRST.values()))
+    made = lines[(lines["method"] == JTREE) & lines["measure"].isin(["2-way", *FIRST.values()])]
+    found = made.groupby(["dataset", "epsilon"])["runs"].sum()
     return [(name, JTREE, epsilon, missing) for name, epsilon in itertools.product(
-                dict.fromkeys(row["dataset"] for row in rows), sorted({row["epsilon"] for row in rows}))
-            if (missing := (each or RUNS[name]) * (1 + (name in FIRST)) - found[name, epsilon])]
+                lines["dataset"].unique(), sorted(lines["epsilon"].unique().tolist()))
+            if (missing := (each or RUNS[name]) * (1 + (name in FIRST)) - found.get((name, epsilon), 0))]
 
 
-def table(rows: frames.Rows, dataset: str, measure: str) -> str:
-    these = [row | {"method": row["method"] + " (not private as claimed)" * (row["method"] in FALSE)}
-             for row in rows if (row["dataset"], row["measure"]) == (dataset, measure)]
-    these += [row | {"epsilon": e} for row in these if row["method"] in (INDEPENDENT, NO_PRIVACY)
-              for e in {each["epsilon"] for each in these}]
-    return f"## {dataset}: {measure}\n\n" + frames.crossed(these, "epsilon", "mean", "ε = {:g}")
+def table(own: pd.DataFrame) -> list[str]:
+    wide = own.pivot_table("mean", "method", "epsilon", sort=False).sort_index(axis=1)
+    once = wide.index.isin([INDEPENDENT, NO_PRIVACY])
+    wide[once] = wide[once].ffill(axis=1).bfill(axis=1)
+    wide.index = [name + " (not private as claimed)" * (name in FALSE) for name in wide.index]
+    return across(["method"], wide.fillna(math.inf), {epsilon: f"ε = {epsilon:g}" for epsilon in wide},
+                  lambda mean: "refused" if math.isinf(mean) else f"{mean:.3g}")
 
 
-def judged(rows: frames.Rows) -> list[str]:
+def judged(lines: pd.DataFrame) -> list[str]:
     """Return the source's statements with the numbers by which they are true or false; refused means are infinite."""
-    means = pd.DataFrame(rows).pivot(index=["measure", "dataset", "epsilon"], columns="method", values="mean")
+    means = lines.pivot(index=["measure", "dataset", "epsilon"], columns="method", values="mean")
     means["PrivBayes"] = means["PrivBayes, F"].fillna(means["PrivBayes, R"])
     means = means.fillna(np.inf).reset_index()
     # By number of columns, the cases in one order.
@@ -149,7 +143,9 @@ def judged(rows: frames.Rows) -> list[str]:
 of_marginals = Experiment(
     name="marginals",
     what="companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)",
-    cells=cells_of, table=table_of, page=page,
+    cells=cells_of, page=page,
+    table=lambda lines: with_errors(lines, ["dataset", "method", "epsilon", "printed", "measure"], "mean").assign(
+        private_as_claimed=lambda found: ~found["method"].isin([*FALSE, INDEPENDENT, NO_PRIVACY])),
     lines=lambda head, found: [] if "refused" in found else of_measures(head, found),
     formats=dict.fromkeys(("epsilon", "mean", "standard_error"), ".6g"),
     keys=["dataset", "method", "epsilon", "measure"], again=lambda asked, key: key[1] == protocol.OURS)

@@ -21,10 +21,11 @@ import numpy as np
 import pandas as pd
 from rich.progress import track
 
-from experiments import Array, datasets, frames
+from experiments import Array, datasets
 from experiments.asked import Asked
-from experiments.cells import HERE, save
+from experiments.cells import HERE, save, write_csv, write_markdown
 from experiments.declare import Experiment
+from experiments.frames import grid, worded
 from experiments.protocols.data import adult_rows
 
 PAGE = HERE.parent / "docs" / "gallery.md"
@@ -91,7 +92,6 @@ class Primitive(NamedTuple):
 
 @cache
 def notebook() -> dict[str, Any]:
-    """Return the names that the gallery's first block makes."""
     names: dict[str, Any] = {}
     exec(BLOCK.findall(PAGE.read_text(encoding="utf-8"))[0], names)
     return names
@@ -128,20 +128,25 @@ def noisy_max_law(gap: float, scale: float) -> float:
 def tutorial(asked: Asked) -> Path:
     """Write results/tutorial.csv and .md, and the tables of docs/gallery.md."""
     slow = ("Randomised response", "Unary encoding") if asked.quick else ()
-    rows, tables = frames.Rows(), dict[str, str]()
-    for each in track(GALLERY, "tutorial"):
-        found = [] if each.title in slow else list(each.rows())
+    rows, tables = list[dict[str, Any]](), dict[str, str]()
+    for each in track([each for each in GALLERY if each.title not in slow], "tutorial"):
+        found = list(each.rows())
         rows += [{"primitive": each.title, "what": row.what, "printed": row.printed, "ours": row.ours,
                   "should_be": row.truth, "standard_error": row.spread, "passed": row.passed} for row in found]
-        tables[each.title] = frames.grid(("what", "printed", "ours", "should be", "standard error", ""), [
+        tables[each.title] = "\n".join(grid(("what", "printed", "ours", "should be", "standard error", ""), [
             (row.what, *(f"{x:.6g}" if isinstance(x, float) else x
                          for x in (row.printed, row.ours, row.truth, row.spread or None)),
-             "✓" if row.passed else "✗") for row in found])
+             "✓" if row.passed else "✗") for row in found]))
     if not asked.quick:
         save(PAGE, SECTION.sub(lambda m: f"## {m[1]}\n\n{m[2]}\n\n{m[3]}\n\n{tables[m[1]]}\n",
                                PAGE.read_text(encoding="utf-8")))
-    return frames.published("tutorial", asked, rows, sections="\n\n".join(
-        f"## {each.title}\n\n{each.guarantee}\n\n{tables[each.title]}" for each in GALLERY if each.title not in slow))
+    write_csv(asked.stem("tutorial"), pd.DataFrame(
+        [{key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows],
+        dtype=object))
+    shown = [each for each in GALLERY if each.title in tables]
+    text = [f"## {each.title}\n\n{each.guarantee}\n\n{tables[each.title]}\n" for each in shown]
+    return write_markdown(asked.stem("tutorial"), worded(
+        "tutorial", simulated=worded("simulated"), sections="\n".join(text).rstrip("\n")))
 
 
 declared = [Experiment(

@@ -26,7 +26,7 @@ from experiments import fingerprints, rivals, small
 from experiments.asked import Asked, LeftOut
 from experiments.cells import CACHE, code_of, name_of, save
 from experiments.declare import Experiment, at_hand
-from experiments.frames import markdown, worded
+from experiments.frames import markdown, read_csv, worded
 from experiments.protocols import scores
 from experiments.protocols.data import every_set, find, loaded, resampled, shuffled
 from experiments.rivals.adapters import interface
@@ -50,37 +50,21 @@ FACTS = ("seconds", "cpu_seconds", "peak_mib", "replace_one_epsilon")
 
 @dataclass(frozen=True)
 class Protocol:
-    """A public way to compare synthesizers."""
+    """A public way to compare synthesizers, as expected/protocols.toml says."""
 
     name: str
     title: str
     delta: float
-    degree: int  # columns of the tables that it asks for
+    degree: int
     # Its arguments: the schema, the real, the synthetic and the test rows, and the column that all tables have.
     score: Callable[..., dict[str, float]]
-    shown: tuple[str, ...]  # measures on the page, the most important first; the CSV has all
-    floor: str  # what a table cannot be expected to be better than
-    quick: tuple[str, ...]  # data sets of a quick run
+    shown: Sequence[str]
+    floor: str
+    quick: Sequence[str]
 
 
-PROTOCOLS = {each.name: each for each in (
-    Protocol("nist", "NIST's Collaborative Research Cycle: k-marginal score", 1e-5, 2, scores.nist,
-             ("k_marginal", "pmse", "inconsistent", "tv1_mean", "tv2_mean", "tv3_mean"), BOOTSTRAP,
-             ("nist_demographic",)),
-    Protocol("aim", "AIM's workload: all tables of three columns", 1e-9, 3, scores.aim,
-             ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic",)),
-    Protocol("synmeter", "SynMeter's sets, against test rows", 1e-5, 2, scores.synmeter,
-             ("w1_mean", "pairs_w1", "range1_mean", "range2_mean", "range3_mean", "pearson_mean", "f1_boosting",
-              "r2_boosting"),
-             REAL, ("synmeter_insurance",)),
-    Protocol("adult", "Adult, as users ask", 1e-6, 2, scores.adult,
-             ("tv1_mean", "tv2_mean", "tv3_mean", "pearson_mean", "conditional_mean", "kernel_0.5", "auc", "detector"),
-             REAL, ("adult",)),
-    Protocol("smooth", "The thesis's data sets: worst errors of smooth queries", 1e-3, 2, scores.smooth,
-             ("w1_2", "w1_4", "w1_6", "w1_8", "w1_10", "w2_0.5", "w3"), BOOTSTRAP, ("wdbc",)),
-    Protocol("few", "Small tables beside rivals: 178 to 1,688 rows", small.DELTA, 2, small.few,
-             ("pairs", "columns", "distance", "ranks"), BOOTSTRAP, ("sklearn wine",)),
-)}
+PROTOCOLS = {name: Protocol(name, score=getattr(small if name == "few" else scores, name), **each)
+             for name, each in machinery.described("protocols").items()}
 
 
 @dataclass(frozen=True)
@@ -308,12 +292,6 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
     return found.join(told).reset_index()
 
 
-def read_csv(path: Path) -> pd.DataFrame:
-    """Return the lines of a CSV file as :func:`summary` made them; a spread of one seed is NaN."""
-    return pd.read_csv(path, keep_default_na=False, na_values={
-        name: [""] for name in ("mean", "deviation", "least", "most")})
-
-
 def loss(measure: str, value: float) -> float:
     """Return a number that is smaller for better tables: errors as they are, of gains what is missing to the best."""
     if measure == "detector":
@@ -344,7 +322,6 @@ def lost(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str, method
 
 
 def labelled(method: str, older: Container[str]) -> str:
-    """Return a method's name as tables have it, marked if its mechanism is among those of older code."""
     return method + fingerprints.OLDER * (FINGERPRINTS.get(method) in older)
 
 
@@ -387,12 +364,8 @@ def entry(line: Any) -> str:
     return mean if not line["deviation"] > 0 else f"{mean} ({line['deviation']:.2g})"
 
 
-def check(results: Path) -> list[str]:
-    """Return which promises about Adult the committed results do not keep; none if they are not there."""
-    path = results / "adult.csv"
-    if not path.exists():
-        return []
-    lines = read_csv(path)
+def check_adult(lines: pd.DataFrame) -> list[str]:
+    """Return which promises about Adult the lines do not keep."""
     own = lines[(lines["method"] == DEFAULT) & (lines["epsilon"] == 1.0) & (lines["dataset"] == "adult_whole")]
     off = own[own["measure"].str.startswith("frequencies of ") & (own["mean"] > FREQUENCY)]
     slow = own[(own["measure"] == "seconds") & (own["mean"] > SECONDS)]
@@ -403,7 +376,8 @@ def check(results: Path) -> list[str]:
 declared = [Experiment(
     name=protocol.name, what=f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
     seeds=(1, SEEDS), epsilons=((1.0,), (1.0,)), cells=partial(cells, protocol.name), lines=of_tables, table=summary,
-    formats=dict.fromkeys(("epsilon", "delta", "mean", "deviation", "least", "most"), ".6g"), read=read_csv,
-    page=partial(page, protocol), check=check, keys=["dataset", "method", "epsilon"], again=again,
-    whole=lambda asked: not asked.sets and not asked.methods and asked.cells == CELLS)
+    formats=dict.fromkeys(("epsilon", "delta", "mean", "deviation", "least", "most"), ".6g"),
+    page=partial(page, protocol), keys=["dataset", "method", "epsilon"], again=again,
+    whole=lambda asked: not asked.sets and not asked.methods and asked.cells == CELLS,
+    check=check_adult if protocol.name == "adult" else lambda lines: [])
     for protocol in PROTOCOLS.values()]

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import runpy
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -25,24 +26,12 @@ import trigmech as tm
 from experiments import datasets
 from trigmech.schema import toml as schema_file
 
-NIST = {
-    "nist_demographic": "AGEP SEX MSP RAC1P HOUSING_TYPE OWN_RENT EDU PINCP_DECILE DVET DEYE",
-    "nist_family": "PUMA AGEP SEX MSP NOC NPF HOUSING_TYPE OWN_RENT EDU PINCP_DECILE POVPIP",
-    "nist_all": "PUMA AGEP SEX MSP HISP RAC1P NOC NPF HOUSING_TYPE OWN_RENT DENSITY INDP_CAT EDU PINCP PINCP_DECILE "
-                "POVPIP DVET DREM DPHY DEYE DEAR PWGTP WGTP",
-}
+FOLDER = Path(__file__).parent / "sets"  # of data sets that are files of their own
+CYCLE = tomllib.loads((FOLDER / "nist.toml").read_text(encoding="utf-8"))
+NIST: dict[str, str] = CYCLE["sets"]
 GROUP = "PUMA"
-
-# Codes that the dictionary sets apart from a column's range, and the only column of numbers with fractions.
-NIST_SPECIAL = {"POVPIP": (501,), "WGTP": (0,), "NOC": (0,)}
-NIST_CONTINUOUS = ("DENSITY",)
-NOT_APPLICABLE = "N"
-# Codes that start so belong to other excerpts of the same dictionary: Massachusetts and Texas.
-OTHER_STATES = ("25-", "48-")
-
 UNKNOWN = "?"  # of Adult
 TRAIN, SPLIT_SEED = 0.8, 2026
-FOLDER = Path(__file__).parent / "sets"  # of data sets that are files of their own
 
 
 @dataclass(frozen=True)
@@ -68,7 +57,6 @@ def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
 
 @lru_cache(maxsize=4)
 def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
-    """Return a data set's rows and schema, read once."""
     return find(name).load()
 
 
@@ -95,7 +83,6 @@ def shuffled(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def resampled(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return as many rows, drawn with replacement."""
     return table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
 
 
@@ -183,9 +170,10 @@ def nist_schema(names: list[str]) -> tm.Schema:
 def _nist_column(name: str, values: dict[str, Any]) -> tm.Column:
     if "min" not in values:
         return tm.Column(name, kind="categorical",
-                         categories=tuple(code for code in values if not code.startswith(OTHER_STATES)))
-    return tm.Column(name, values["min"], values["max"], "continuous" if name in NIST_CONTINUOUS else "integer",
-                     missing="keep" if NOT_APPLICABLE in values else "refuse", special=NIST_SPECIAL.get(name, ()))
+                         categories=tuple(code for code in values if not code.startswith(tuple(CYCLE["other_states"]))))
+    return tm.Column(name, values["min"], values["max"], "continuous" if name in CYCLE["continuous"] else "integer",
+                     missing="keep" if CYCLE["not_applicable"] in values else "refuse",
+                     special=CYCLE["special"].get(name, ()))
 
 
 def nist_rows(path: Path, schema: tm.Schema) -> pd.DataFrame:
@@ -195,7 +183,7 @@ def nist_rows(path: Path, schema: tm.Schema) -> pd.DataFrame:
     for column in schema.columns:
         values = text[column.name]
         if column.categories is None:
-            columns[column.name] = pd.to_numeric(values.where(values != NOT_APPLICABLE))
+            columns[column.name] = pd.to_numeric(values.where(values != CYCLE["not_applicable"]))
         else:
             columns[column.name] = values.str.removesuffix(".0")  # some rivals wrote whole numbers as floats
     return pd.DataFrame(columns)

@@ -2,14 +2,13 @@
 
 import itertools
 import re
-import tomllib
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
-from experiments.cells import HERE
+from experiments.cells import described
 from experiments.protocols.coding import Codes, column_codes, total_variations
 from trigmech.schema.schema import Column, Schema
 
@@ -22,7 +21,7 @@ DEPTH = 6  # of the tree that tells synthetic from real rows
 ABOVE, HIGHEST = ("PINCP", "POVPIP"), 1e9  # numbers of which a missing one is above all; of others it is below
 
 # Rows that cannot be.
-RULES: dict[str, list[str]] = tomllib.loads((HERE / "expected" / "nist_rules.toml").read_text(encoding="utf-8"))
+RULES: dict[str, list[str]] = described("nist_rules")
 
 
 def k_marginal(real: pd.DataFrame, made: pd.DataFrame, schema: Schema, within: str = "",

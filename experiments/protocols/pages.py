@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments import comparison, every, fingerprints
-from experiments.frames import markdown
+from experiments.frames import markdown, read_csv
 from experiments.protocols import boards
 
 TABLE = re.compile(r"(<!-- (board|means): (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
@@ -29,11 +29,10 @@ CLAIM = re.compile(r"<!-- better: (\w+) (\w+), ([\d.]+), ([\w.]+): ([\w-]+), ([\
 @cache
 def best_of(results: Path, protocol: str) -> pd.DataFrame:
     """Return the committed lines of a protocol, of several numbers of cells the best in each measure."""
-    return boards.best_cells(boards.read_csv(results / f"{protocol}.csv"))
+    return boards.best_cells(read_csv(results / f"{protocol}.csv"))
 
 
 def filled(text: str, results: Path) -> str:
-    """Return a page with its tables as the results have them."""
     text = TABLE.sub(lambda found: found[1] + "\n".join(table(
         best_of(results, found[3]), found[4], float(found[5]), found[6].split(", "), found[2] == "board",
         fingerprints.older(found[3], results))) + "\n", text)
@@ -42,7 +41,6 @@ def filled(text: str, results: Path) -> str:
 
 
 def worst(stems: list[str], results: Path) -> list[str]:
-    """Return the rows of a table of worst errors, by the files that it is of."""
     if stems[0].startswith("table"):
         lines = rewritten(stems[0], results).split("## Absolute error\n\n")[1]
         return lines.split("\n\n")[0].splitlines()[2:]

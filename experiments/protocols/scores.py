@@ -187,7 +187,6 @@ def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: 
 
 
 def _costs(column: Column, real: pd.DataFrame, made: pd.DataFrame) -> Array:
-    """Return how far the entries of a column are from each other."""
     if column.categories is not None:
         first, second = (column_codes(column, table[column.name], 0)[0] for table in (real, made))
         return np.asarray(first[:, None] != second, float)
@@ -288,15 +287,13 @@ def conditional_means(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) ->
 
     Categories that at least one row in a hundred has; one that is lost counts as an error of half the range.
     """
-    errors = []
-    for by in schema.columns:
-        shares = real[by.name].value_counts(normalize=True) if by.categories is not None else pd.Series(dtype=float)
+    errors = list[float]()
+    for by in [each for each in schema.columns if each.categories is not None]:
+        shares = real[by.name].value_counts(normalize=True)
         for column in numbers_of(schema):
-            means = [table.groupby(by.name, observed=True)[column.name].mean() for table in (real, made)]
-            for category in shares.index[shares >= SHARE]:
-                known = category in means[1].index and np.isfinite(means[1][category])
-                errors.append(abs(means[0][category] - means[1][category]) / (column.upper - column.lower)
-                              if known else 0.5)
+            first, second = (table.groupby(by.name, observed=True)[column.name].mean().reindex(
+                shares.index[shares >= SHARE]) for table in (real, made))
+            errors += ((first - second).abs() / (column.upper - column.lower)).where(second.notna(), 0.5).tolist()
     return {"conditional_mean": float(np.mean(errors)), "conditional_worst": float(np.max(errors))} if errors else {}
 
 
