@@ -75,7 +75,7 @@ def means_of_many(values: Array, noise: float) -> Array:
     Kiefer and Wolfowitz 1956; Efron 2014, Two modeling strategies for empirical Bayes estimation.
     """
     made = values + (1.0 - float(values.sum())) / len(values)
-    # Beyond these limits the likelihood of all sizes is equally small, and squares would overflow.
+    # Frequencies further below 0 tell no more than that the category is rare, and their squares would overflow.
     rare = np.flatnonzero(made <= CLEAR * noise)
     seen = np.maximum(made[rare] / noise, -CLEAR)
     steps = np.arange(math.log(LEAST_SIZE), math.log(min(1.5 * CLEAR, 1.0 / noise)) + 1e-9, math.log(RATIO))
