@@ -18,7 +18,14 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
 from trigmech.reconstruction.ends import atom_probabilities, beside, put_back
-from trigmech.reconstruction.frequencies import LARGEST, nearest_probabilities, share_of_one, shrunk_frequencies
+from trigmech.reconstruction.frequencies import (
+    LARGEST,
+    are_many,
+    means_of_many,
+    nearest_probabilities,
+    share_of_one,
+    shrunk_frequencies,
+)
 from trigmech.reconstruction.shared_prior import shared_priors
 from trigmech.reconstruction.tails import with_tails
 
@@ -67,6 +74,16 @@ def released_columns(looks: Sequence[Measurement[Look]]) -> tuple[ReleasedColumn
     opened = [_opened(look) for look in looks]
     priors = shared_priors([each.density for each in opened])
     return tuple(each.under(prior) for each, prior in zip(opened, priors, strict=True))
+
+
+def expected_error(look: Measurement[Look]) -> float | None:
+    """Return by how much a column of many categories is expected to be off, in total variation; None of others.
+
+    Cost: as of `released_column`.
+    """
+    means, noise = np.clip(look.means, -LARGEST, LARGEST), float(look.deviations.mean())
+    many = look.query.tells_frequencies and look.query.partition.value is None and are_many(len(means), noise)
+    return means_of_many(means, noise)[1] if many else None
 
 
 def priors_of(looks: Sequence[Measurement[Look] | None]) -> list[Prior | None]:

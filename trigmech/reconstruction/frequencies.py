@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.special import expit
 
 from trigmech._arrays import Array
 from trigmech.planning.few_rows import OF_CATEGORIES
@@ -49,23 +50,31 @@ def shrunk_frequencies(values: Array, noise: float) -> Array:
     if k == 2:
         second = share_of_one(0.5 + 0.5 * float(values[1] - values[0]), noise / math.sqrt(2.0))
         return np.array([1.0 - second, second])
-    if k > FEW and EXACT <= noise < MOST_NOISE:
-        return means_of_many(values, noise)
+    if are_many(k, noise):
+        return means_of_many(values, noise)[0]
     made = nearest_probabilities(values)
     shown = float(np.square(values - values.mean()).sum()) / max(k - 1, 1) - noise**2
     x = min(noise**2 / max(shown, min(OF_CATEGORIES / (k + 2), 1.0) / k), LARGEST)
     return made if x**POWER < LEAST_SHRUNK else 1.0 / k + (made - 1.0 / k) / (1.0 + x**POWER)
 
 
-def means_of_many(values: Array, noise: float) -> Array:
-    """Return the probabilities (k,) of many categories from frequencies with normal noise of a standard deviation.
+def are_many(k: int, noise: float) -> bool:
+    """Return whether k categories have `means_of_many`."""
+    return k > FEW and EXACT <= noise < MOST_NOISE
+
+
+def means_of_many(values: Array, noise: float) -> tuple[Array, float]:
+    """Return the probabilities (k,) of many categories from frequencies with normal noise of a standard deviation, and
+    their expected total variation from the true ones.
 
     Where most categories are rare, noise of their size would make some of them several times too frequent and lose
     others. The frequencies together show how many are of which size: this prior is estimated from them (nonparametric
     empirical Bayes), and each gets its posterior mean. So no category has the probability 0. The sum is 1: all
-    posteriors are tilted alike, by the factor exp(t size), which moves them by about t times their variances. On 32
-    public columns of 9 to 501 categories the total variation from the truth is .93 of that of the nearest probabilities
-    moved towards even ones (geometric mean over noise of .0003 to .3), and .70 with some 40 categories.
+    posteriors are tilted alike, by the factor exp(t size), which moves them by about t times their variances. Even
+    frequencies are a second model, as probable beforehand, and the two are averaged by marginal likelihood. On 32
+    public columns of 9 to 501 categories the total variation from the truth is .93 of that of the nearest
+    probabilities moved towards even ones (geometric mean over noise of .0003 to .3), and .70 with some 40 categories.
+    It is 1.12 times the expected one, which takes the estimated prior for the true one.
 
     values: Between -`LARGEST` and `LARGEST`. noise: From `EXACT` to `MOST_NOISE`. Cost: 4 k times the number of sizes,
     some 40, `ROUNDS` + `BISECTIONS` times.
@@ -74,10 +83,10 @@ def means_of_many(values: Array, noise: float) -> Array:
     ----------
     Kiefer and Wolfowitz 1956; Efron 2014, Two modeling strategies for empirical Bayes estimation.
     """
-    made = values + (1.0 - float(values.sum())) / len(values)
+    values = values + (1.0 - float(values.sum())) / len(values)
     # Frequencies further below 0 tell no more than that the category is rare, and their squares would overflow.
-    rare = np.flatnonzero(made <= CLEAR * noise)
-    seen = np.maximum(made[rare] / noise, -CLEAR)
+    rare = np.flatnonzero(values <= CLEAR * noise)
+    seen = np.maximum(values[rare] / noise, -CLEAR)
     steps = np.arange(math.log(LEAST_SIZE), math.log(min(1.5 * CLEAR, 1.0 / noise)) + 1e-9, math.log(RATIO))
     sizes = np.concatenate([[0.0], np.exp(steps)])
     likelihoods = np.exp(-0.5 * (seen[:, None] - sizes) ** 2)
@@ -88,7 +97,7 @@ def means_of_many(values: Array, noise: float) -> Array:
 
     def means(tilt: float) -> Array:
         tilted = prior * np.exp(tilt * sizes)
-        found = made + noise * tilt
+        found = values + noise * tilt
         found[rare] = noise * (likelihoods @ (tilted * sizes)) / (likelihoods @ tilted)
         return found
 
@@ -96,8 +105,16 @@ def means_of_many(values: Array, noise: float) -> Array:
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if means(middle).sum() < 1.0 else (low, middle)
-    made = np.maximum(means(high), 0.0)
-    return np.asarray(made / made.sum()) if made.sum() > 0.0 else np.full(len(values), 1.0 / len(values))
+    made, even = np.maximum(means(high), 0.0), np.full(len(values), 1.0 / len(values))
+    made = made / made.sum() if made.sum() > 0.0 else even
+    # Logarithms of how probable both models make what was measured. The prior has room for every larger frequency.
+    of_even = -0.5 * (np.maximum(values / noise, -CLEAR) - 1.0 / (len(values) * noise)) ** 2
+    weight = expit(of_even.sum() - np.log(likelihoods @ prior).sum())
+    made = np.asarray(made + weight * (even - made))
+    tilted = likelihoods * (prior * np.exp(high * sizes))
+    off = np.full(len(values), math.sqrt(2.0 / math.pi) * noise)
+    off[rare] = (tilted * np.abs(noise * sizes - made[rare, None])).sum(axis=1) / tilted.sum(axis=1)
+    return made, 0.5 * float((1.0 - weight) * off.sum() + weight * np.abs(even - made).sum())
 
 
 def share_of_one(measured: float, noise: float) -> float:
