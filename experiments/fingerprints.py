@@ -75,6 +75,16 @@ def mixed() -> tuple[pd.DataFrame, tm.Schema]:
         constraints=["age < 15 implies rent is missing"])
 
 
+@cache
+def many() -> tuple[pd.DataFrame, tm.Schema]:
+    """A table with two columns of many categories: most of them rare, and all equally frequent."""
+    rng, names = np.random.default_rng(SEED + 2), np.array([f"c{i}" for i in range(30)])
+    shares = np.exp(-0.5 * np.arange(30.0))
+    table = pd.DataFrame({"rare": names[rng.choice(30, 300, p=shares / shares.sum())],
+                          "even": names[rng.integers(0, 30, 300)]})
+    return table, tm.Schema([tm.Column(name, kind="categorical", categories=names.tolist()) for name in table])
+
+
 def of_release(made: tm.Synthesis) -> list[float]:
     """Return a few numbers of a release: of what was measured, of the distribution, and of a larger sample."""
     wave, points = np.cos(np.arange(made.release.K)), made.distribution.points
@@ -98,7 +108,7 @@ def _computed(mechanism: str) -> Fingerprint:
     if mechanism in (DEFAULT, PURE_DEFAULT):
         budget, wide = (approximate, tm.Budget(20.0, DELTA)) if mechanism == DEFAULT else (pure, tm.Budget(20.0))
         # At so much budget tables of three columns are measured and constraints bind, too.
-        return _runs(numbers, budget) + _runs(mixed, wide, workload=tm.workload.Marginals(3))
+        return _runs(numbers, budget) + _runs(mixed, wide, workload=tm.workload.Marginals(3)) + _runs(many, budget)
     if mechanism == EQUAL:
         from experiments.protocols.boards import equal_epsilon
 
