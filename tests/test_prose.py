@@ -47,9 +47,7 @@ UNHELD = {
         "3,000 and 10,000 rows": SETTING, "between 3,000 rows": SETTING},
     "docs/how.md": {"is .22 for two numbers and .10 for other pairs":
                     "of test_pairs_lose_their_dependence_in_noise_and_keep_a_part_without_it"},
-    "docs/cli.md": {"On 1,500 rows measured errors were 0.6 to 1.1 times":
-                    "of test_errors_of_synthetic_tables_are_as_predicted, which allows 0.45 to 1.4",
-                    "(0.4 GB of it": ONCE, "10 to 25 % for 587": ONCE},
+    "docs/cli.md": {"(0.4 GB of it": ONCE, "10 to 25 % for 587": ONCE},
     "docs/companions.md": {
         "at 0.3 ε": SETTING, "φ = 0.2": SETTING, "as PrivHD's: 0.1": SETTING, "at ε = 1.6 the": SETTING,
         "at 0.1,": SETTING, "at 1.6)": SETTING,
