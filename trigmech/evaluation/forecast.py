@@ -134,7 +134,7 @@ class Forecast:
         return found
 
     def measures(self) -> list[QualityMeasure]:
-        """Return the expected values of those measures that a release tells of, with their lights."""
+        """Return the expected values of the measures that follow from a release, with their lights."""
         found = []
         for name, worst_name, errors in (("columns_mean", "column_worst", self.columns),
                                          ("pairs_mean", "pair_worst", self.pairs),
