@@ -104,11 +104,16 @@ def below_the_thesis(results: Path, setting: str, mechanism: str) -> float:
     return comparison.ratio_to_thesis(setting, mechanism, comparison.rows_of(lines_of(results, "w1")))
 
 
-def against_ours(results: Path, setting: str = "B") -> list[float]:
-    """Return what the default's worst errors are in units of MomentMechanism's, in all cells of W1, W2 and W3."""
+def against_ours(results: Path, setting: str = "B", workloads: tuple[str, ...] = ("w1", "w2", "w3"),
+                 datasets: tuple[str, ...] = ()) -> list[float]:
+    """Return the default's worst errors in units of MomentMechanism's, in all cells of workloads.
+
+    By default they are those of all data sets.
+    """
     found = []
-    for workload in ("w1", "w2", "w3"):
-        mean = chosen(lines_of(results, workload), {"setting": setting, "what": "absolute"}).set_index(
+    for workload in workloads:
+        where = {"setting": setting, "what": "absolute"} | ({"dataset": [*datasets]} if datasets else {})
+        mean = chosen(lines_of(results, workload), where).set_index(
             ["method", "dataset", "sigma"])["mean"].astype(float)
         found += (mean[comparison.DEFAULT] / mean[BEST]).tolist()
     return found

@@ -274,7 +274,7 @@ def test_facts_at_the_top_say_persons_and_real_noise():
     said = {"n": "9", "finite": True, "epsilon": "1", "delta": "1e-6"}
     assert page._key(synthesis, said) == [
         ("Persons of the table", "9"), ("Columns", "1,234"), ("Proved (ε, δ)", "(1, 1e-6)"),
-        ("Noise", "hardened, from the operating system"), ("Points of the release", "2,048")]
+        ("Noise", "real, from the operating system"), ("Points of the release", "2,048")]
     assert page._key(synthesis, said | {"finite": False})[2] == ("Proved (ε, δ)", "nothing")
 
 

@@ -47,11 +47,9 @@ UNHELD = {
         "3,000 and 10,000 rows": SETTING, "between 3,000 rows": SETTING},
     "docs/how.md": {"is .22 for two numbers and .10 for other pairs":
                     "of test_pairs_lose_their_dependence_in_noise_and_keep_a_part_without_it"},
-    "docs/cli.md": {"On 1,500 rows measured errors were 0.6 to 1.1 times":
-                    "of test_errors_of_synthetic_tables_are_as_predicted, which allows 0.45 to 1.4",
-                    "(0.4 GB of it": ONCE, "10 to 25 % for 587": ONCE},
+    "docs/cli.md": {"(0.4 GB of it": ONCE, "10 to 25 % for 587": ONCE},
     "docs/companions.md": {
-        "at 0.3 ε": SETTING, "φ = 0.2": SETTING, "as PrivHD's: 0.1": SETTING, "at ε = 1.6 the": SETTING,
+        "at 0.3 ε": SETTING, "φ = 0.2": SETTING, "of PrivHD: 0.1": SETTING, "at ε = 1.6 the": SETTING,
         "at 0.1,": SETTING, "at 1.6)": SETTING,
         "to ε = 0.4, on": "held by a comment", "up to 0.2": "held by a comment", "at 0.05,": SETTING,
         "at 0.2)": SETTING,
@@ -72,7 +70,7 @@ UNHELD = {
     "docs/large.md": {"some 500,000 rows": SETTING, "100,000 rows are fitted": SETTING, "1, 1.0 and": "cells",
                       "(4.9 GB)": "in the name of the benchmark, by which the other figures are found"},
     "docs/results.md": {"(best: 0.5)": TERMS, "ε from 0.1 to 10": SETTING},
-    "docs/decisions.md": {"Since 0.2 every": "a version of this package"},
+    "docs/decisions.md": {"Before version 0.2": "a version of this package"},
     "docs/stability.md": {"Until version 1.0": "a version of this package"},
     "docs/researchers.md": {"times 1.96": "of the normal distribution, at 95 %", "bars of 95 %": SETTING},
 }

@@ -416,7 +416,7 @@ def test_noise_and_its_scales_are_divided_by_the_weights(parts):
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
 def test_weights_that_are_none_are_refused(weight):
-    with pytest.raises(BudgetError, match="3 functions must have as many weights, positive and finite"):
+    with pytest.raises(BudgetError, match="3 functions need 3 weights, which are positive and finite"):
         Functions.of(ChebyshevBasis.graded(2, 5), members=slice(0, 3), weights=np.array([1.0, weight, 2.0]))
 
 

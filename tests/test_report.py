@@ -188,7 +188,7 @@ def test_a_real_release_of_numbers_is_told_without_a_warning(numbers, tmp_path):
     assert path == tmp_path / "report.html"
     page = check(path.read_text(encoding="utf-8"))
     assert "not private" not in page.text.lower()
-    for words in ("with ε = 1 and δ = 1e−6", "at most 73.2 %", "n itself is public", "n = 300", "hardened",
+    for words in ("with ε = 1 and δ = 1e−6", "at most 73.2 %", "n itself is public", "n = 300", "real, from",
                   "products of two numbers", "Correlation, synthetic", "Effective number of points", "opendp"):
         assert words in page.text, words
     assert "True" not in page.text

@@ -159,7 +159,7 @@ def with_entry(entry):
     (rows()[:, :0], r"0 feature\(s\)"), (rows(1), "n_samples = 1"), (rows()[0], "shape"), (rows()[None], "shape"),
     (np.where(rows() > 0.9, np.nan, SECRET), "NaN"), (with_entry({SECRET: 1}), "column 'x2' must be numeric"),
     (with_entry(str(SECRET) + "!"), "column 'x2' must be numeric"), ([[SECRET], [SECRET, 1.0]], "differ in length"),
-    (pd.DataFrame({"a": [SECRET, 0.1], 1: [0.2, 0.3]}), "must be all text"), (None, "numeric"), ("a table", "numeric"),
+    (pd.DataFrame({"a": [SECRET, 0.1], 1: [0.2, 0.3]}), "must all be text"), (None, "numeric"), ("a table", "numeric"),
     (pd.DataFrame({"a": ["no", "numbers"]}), "column 'a'"), (pd.DataFrame({"a": [], "b": []}, dtype=float), "row"),
 ])
 def test_wrong_tables_are_refused_by_a_value_error_that_quotes_no_entry(table, words):

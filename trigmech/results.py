@@ -195,6 +195,6 @@ def load(path: str | Path, mechanism: Mechanism | None = None) -> Synthesis:
         parts |= {"mechanism": mechanism, "made_by": None}
     made = Synthesis(**parts)
     if mechanism is not None and made.planned_by(mechanism) is None:
-        raise InputError(f"{type(mechanism).__name__} did not make this release: with its options it would charge "
-                         "something else than the file's ledger says")
+        raise InputError(f"{type(mechanism).__name__} did not make this release: with its options the charges "
+                         "would differ from those in the file's ledger")
     return made

@@ -269,7 +269,7 @@ def _table(table: Any) -> tuple[Any, tuple[str, ...] | None]:
     if names is None or all(isinstance(name, str) for name in names):
         return table, names
     if any(isinstance(name, str) for name in names):
-        raise InputError("the names of the table's columns must be all text or all something else")
+        raise InputError("the names of the table's columns must all be text, or must all be of other types")
     return without_names(table), None
 
 

@@ -61,7 +61,7 @@ class Verdict:
 
     @property
     def surely_met(self) -> float:
-        """A distance of at most this is accepted with the criterion's confidence too; below 0 if there is none."""
+        """A distance of at most this is accepted with the criterion's confidence too; below 0 if no distance is."""
         return self.criterion.limit - 2.0 * self.margin
 
     @property
@@ -88,7 +88,7 @@ class Acceptance:
     budget : Budget
         What was spent, or would be.
     ledger : Ledger or None
-        The charge, and what it proves; None before anything is charged.
+        The charge and the proved guarantee; None before anything is charged.
     """
 
     verdicts: tuple[Verdict, ...]

@@ -60,7 +60,8 @@ class Questions:
         bins = criterion.bins or 1
         if criterion.measure == "broken rules":
             if not self._schema.constraints:
-                raise InputError("'broken rules' needs a schema with constraints, and the release's schema has none")
+                raise InputError("'broken rules' needs a schema with constraints, and the release's schema does not "
+                                 "have any")
             return RowShare(tuple(columns), Rules(self._schema))
         if criterion.measure in ("ks", "correlation"):
             for name, j in zip(criterion.columns, columns, strict=True):

@@ -362,7 +362,7 @@ def report(
     schema: HowToRead = None,
     held_out: Annotated[str | None, typer.Option(help="Rows of people who are not in the table of --against: the page "
                                                       "then has a membership attack.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The page; default: beside the release, as .html.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The page; default: next to the release, as .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
     limits: Limits = None,
     as_json: Json = False,

@@ -68,8 +68,8 @@ estimate = estimates.mean(axis=0)
 deviation = np.sqrt((1 + 1 / len(fits)) * estimates.var(axis=0, ddof=1) + variances.mean(axis=0))
 ```
 
-`trigmech.combine(estimates, variances)` does the same, and returns intervals. Whoever has the release itself gets
-sharper and more honest intervals from `trigmech fit` and `trigmech ask`, which also count what was never measured.
+`trigmech.combine(estimates, variances)` does the same, and returns intervals. If you have the release itself, use
+`trigmech fit` or `trigmech ask`: their intervals also include relations that the release did not measure.
 """
 
 

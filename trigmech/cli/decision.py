@@ -42,7 +42,7 @@ def compare(
     html: Page = None,
     as_json: Json = False,
 ) -> None:
-    """Show releases beside each other: guarantees, lights, and the errors of each column and pair.
+    """Compare releases side by side: guarantees, lights, and the errors of each column and pair.
 
     It prints expected errors, from the releases alone; with --against also the measured errors.
 

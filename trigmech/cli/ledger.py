@@ -93,7 +93,7 @@ def add(
     neighbours: Annotated[str, typer.Option(metavar="replace-one|add-remove", help=(
         "The neighbouring tables of the claim: one row replaced, or one row added or removed. The second kind is "
         "converted to the claim that it implies for a replaced row."))],
-    delta: Annotated[float, typer.Option(help="The claimed delta, at most what is left of the reserve.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The claimed delta, at most the rest of the reserve.")] = 0.0,
     count: Annotated[int, typer.Option(min=1, help="The number of releases, each at this cost.")] = 1,
     as_json: Json = False,
 ) -> None:

@@ -169,13 +169,14 @@ def release(
         help="The data set's ledger, a file or postgresql://...; if it does not exist, it is made with this "
              "budget as its total.")] = None,
     following: Annotated[Path | None, typer.Option(
-        "--next", help="Where the design of another round is written. Default: beside --out, such as "
+        "--next", help="Where the design of another round is written. Default: next to --out, such as "
                        "clinic.round2.json.")] = None,
     as_json: Json = False,
 ) -> None:
     """Add parts or shares and release their total: write the release, or the design of the next round.
 
-    Drawn values are kept beside --out, in a file that ends in .rounds, until the last round is released: keep it.
+    Drawn values are kept next to --out, in a file whose name ends in .rounds, until the last round is released. Do not
+    remove this file before that.
 
     Example: `trigmech part release north.part south.part --design design.json --ledger ledger.json --out clinic.tm`
     """

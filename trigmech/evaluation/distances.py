@@ -23,7 +23,7 @@ class Evaluation:
     Parameters
     ----------
     truth, answers : ndarray (queries, widths)
-        The table's and the distribution's.
+        The answers of the table, and those of the distribution.
     """
 
     truth: NDArray[np.float64]

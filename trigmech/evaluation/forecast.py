@@ -59,15 +59,16 @@ class ExpectedError:
         :mod:`trigmech.evaluation.measures`.
     error : float
     low, high : float
-        On the tables that set the weights, the error was at most the second in nine of ten cases, and at least the
-        first in nineteen of twenty.
+        On the tables that set the weights, the error was at most ``high`` in nine of ten cases, and at least ``low`` in
+        nineteen of twenty.
     fresh : float
-        The error of as many true rows, drawn again, as far as synthetic rows show it.
+        An estimate, from the synthetic rows, of the error of equally many true rows that are drawn again.
     light : {"good", "care", "poor"}
-        By the limits of ``column_worst``, ``pair_worst`` or ``correlation_worst``: of a column for 1.25 times the
-        error, of others for ``high``. A light should rarely be better than the true one.
+        By the limits of ``column_worst``, ``pair_worst`` or ``correlation_worst``. A column gets the light for 1.25
+        times its error; a pair or a correlation gets the light for ``high``. A light should rarely be better than the
+        true one.
     hidden : float
-        How large a dependence noise hides, of pairs and correlations.
+        The size of the dependence that noise hides; for pairs and correlations.
     """
 
     about: tuple[str, ...]
@@ -133,7 +134,7 @@ class Forecast:
         return found
 
     def measures(self) -> list[QualityMeasure]:
-        """Return the expected values of those measures that a release tells of, with their lights."""
+        """Return the expected values of the measures that follow from a release, with their lights."""
         found = []
         for name, worst_name, errors in (("columns_mean", "column_worst", self.columns),
                                          ("pairs_mean", "pair_worst", self.pairs),

@@ -221,11 +221,12 @@ def _inputs(coding: Coding, chosen: list[tuple[int, int]], side: Side) -> tuple[
 
 
 def determined(coding: Coding, true: Side, made: Side) -> list[tuple[int, int, float, float]]:
-    """Return pairs of columns of which the first nearly determines the second: by which share of the rows; private.
+    """Return the pairs of columns of which the first nearly determines the second, with two shares of rows; private.
 
-    The share of rows whose second cell is the most frequent one beside their first cell, in the true and in the
-    synthetic table. Pairs are listed, the firmest first, if it is at least :data:`DETERMINED` in the true table and
-    halves what the most frequent second cell alone leaves. Cost: columns squared times rows.
+    Take the most frequent second cell for each first cell. The shares are those of the rows that have this second cell,
+    in the true and in the synthetic table. A pair is listed if its true share is at least :data:`DETERMINED`, and if at
+    most half as many rows deviate from it as from the most frequent second cell alone. The pair with the largest true
+    share comes first. Cost: columns squared times rows.
     """
     found = []
     for j, h in itertools.combinations(range(len(coding.columns)), 2):

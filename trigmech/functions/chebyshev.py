@@ -188,7 +188,7 @@ class ChebyshevBasis:
 
         Notes
         -----
-        Privacy: none; exact means of private rows are private.
+        Privacy: exact means of private rows are private.
         Cost: n K multiplications and additions; memory O(K) times threads, whatever n is.
         """
         X = self._rows(X)

@@ -47,8 +47,8 @@ class Features:
 
     A whole-row function is psi(x) = 2 (prod_i h(x_i) - low^d) / (high^d - low^d) - 1, with h a polynomial that the
     profile gives in Chebyshev form and 0 < low <= h <= high on [-1, 1], so that psi lies in [-1, 1]. With
-    h(x) = E_y exp(-(x - y)^2 / (2 s^2)) it is, but for its scale, the mean of all Gaussian kernel queries of width s:
-    what they have in common, and what products of few columns determine only approximately.
+    h(x) = E_y exp(-(x - y)^2 / (2 s^2)) it is, up to its scale, the mean of all Gaussian kernel queries of width s.
+    Products of few columns determine this mean only approximately.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Features:
     def exactly(cls, basis: ChebyshevBasis, profiles: Array) -> "Features":
         """Return features with these very profiles (G, q + 1), which were scaled before.
 
-        The constructor checks them, and scales them again, by 1 but for rounding. But the released means are those of
+        The constructor checks them, and scales them again, by 1 up to rounding. But the released means are those of
         the functions as they were, and fits depend on all bits of these.
 
         Raises
@@ -145,7 +145,7 @@ class Features:
     def means(self, X: ArrayLike) -> Array:
         """Return the mean (K,) of each function over the rows, in fixed chunks; see :meth:`ChebyshevBasis.means`.
 
-        Privacy: none; exact means of private rows are private.
+        Privacy: exact means of private rows are private.
         """
         means = self.basis.means(X)
         if not len(self.profiles):

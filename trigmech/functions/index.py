@@ -57,7 +57,7 @@ class FunctionIndex:
 
     @classmethod
     def of(cls, functions: Any, domain: Domain | None = None) -> "FunctionIndex":
-        """Return what functions are; those of somebody's own, which are no Chebyshev products, are of whole rows.
+        """Return the index of functions. Custom functions (not Chebyshev products) count as whole-row functions.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class FunctionIndex:
 
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
-        """The number of functions, those of whole rows included."""
+        """The number of functions, including those of whole rows."""
         return len(self.degrees) + self.whole
 
     def __repr__(self) -> str:

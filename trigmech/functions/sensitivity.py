@@ -139,7 +139,7 @@ def pair_l2_diameter(d: int, single: Sequence[float], paired: Sequence[float]) -
     -------
     float
         At least the supremum over x, y in [-1, 1]^d of the sum of squares of weight (phi(x) - phi(y)); never more than
-        4 times the sum of the squared weights, but for rounding.
+        4 times the sum of the squared weights, up to rounding.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def pair_l1_diameter(d: int, single: Sequence[float], paired: Sequence[float]) -
     -------
     float
         At least the supremum over x, y in [-1, 1]^d of the sum of weight |phi(x) - phi(y)|; never more than twice the
-        sum of the weights, but for rounding.
+        sum of the weights, up to rounding.
 
     Raises
     ------

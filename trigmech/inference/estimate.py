@@ -40,7 +40,7 @@ class Estimate:
 
     @property
     def flat(self) -> NDArray[np.bool_]:
-        """Which intervals have no width but for rounding: all tables agree there, which says little of the truth."""
+        """Which intervals have no width (apart from rounding): all tables agree, which tells little about the truth."""
         return np.asarray(self.deviation <= SAME * np.abs(self.value))
 
     @property

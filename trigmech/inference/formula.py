@@ -40,7 +40,7 @@ class Formula:
     columns : dict of str to str
         The column of each safe name.
     response : str or None
-        The column that the left side is, if it is a plain name.
+        The column on the left side, if the left side is a plain name.
     """
 
     left: str

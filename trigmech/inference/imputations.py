@@ -49,7 +49,7 @@ class Imputations:
     measured : tuple of tuples of str
         The columns of each table that the release measured, for notes on wide intervals.
     rehearsed : ndarray (r, 3, q, D)
-        Rehearsals: a public table, and what was fitted to two releases of it with opposite noise.
+        Rehearsals: a public table, and the fits to two releases of this table with opposite noise.
     paired : bool
         Whether tables k and k + m / 2 deviate in opposite directions where the release tells nothing.
     """
@@ -211,12 +211,12 @@ class Imputations:
 
         Notes
         -----
-        Estimates are drawn towards the fit where the release tells little. An interval counts how far the truth may be
-        from there. A hypothesis says where the truth is, so a test counts less: the variance of the estimate by noise
-        and sampling, what no measured function tells, and the bias. So a p-value can be below .05 though the interval
-        holds 0; with the interval's variance, tests would raise too few alarms. Sums of the pairs of tables show that
-        variance. A test on fewer than ten tables, or of about as many numbers as there are pairs, counts all the
-        interval does.
+        Where the release tells little, estimates are drawn towards the fit, and an interval includes how far the truth
+        may be from the fit. A hypothesis states the truth, so a test has a smaller variance: that of the estimate by
+        noise and sampling, the part that no measured function tells, and the bias. So a p-value can be below .05
+        although the interval holds 0. With the interval's variance, tests would raise too few alarms. Sums of the pairs
+        of tables show the smaller variance. A test on fewer than ten tables, or of about as many numbers as there are
+        pairs, uses the variance of the interval.
         """
         whole, halves, again = (each.reshape(*each.shape[:k], math.prod(each.shape[k:]))
                                 for k, each in zip((1, 2, 2), self._found(statistic), strict=True))
@@ -283,18 +283,19 @@ class Imputations:
         whole, halves : ndarray
         level : float
         again : ndarray (r, 3, ...)
-            The statistic of each rehearsal's tables. Where it is not finite, a rehearsal says nothing.
+            The statistic of each rehearsal's tables. Values that are not finite do not count.
 
         Notes
         -----
-        The mean of both fits of a rehearsal's table, minus the value of the table, is a bias of fits. It is not known
-        well enough to be subtracted, so the mean of its squares over the rehearsals is added to the variance. In what
-        the measured functions leave open, the table and both fits vary independently of each other, each by v: `white`
-        is the mean square of a difference of two of them, 2 v, and that of the bias has v + v / 2 without any bias.
-        These three quarters of N R white are taken off, because the variance has N R white already.
         The variance of the mean over m tables is B / m + max(B - R, 0) + N R white, and N R / n more for a population.
-        B is the variance over the tables. R, a quarter of the mean square of the difference between a table's halves,
-        is the part of it that the measured functions leave open: its rows N are as good as a sample there.
+        B is the variance over the tables. R is the part of B that the measured functions leave open: a quarter of the
+        mean square of the difference between a table's halves. In this part, the N rows of a table are like a sample.
+
+        The bias of fits is the mean of both fits of a rehearsal's table, minus the value of the table. The bias is not
+        known well enough to be subtracted, so the mean of its squares over the rehearsals is added to the variance. In
+        the part that is left open, the table and both fits vary independently of each other, each by v. So without
+        any bias the difference of two of them has the mean square 2 v, which is `white`, and the measured bias has
+        v + v / 2. The method subtracts these three quarters of N R white, because the variance already has N R white.
         """
         check_level(level)
         whole, halves = np.asarray(whole, dtype=np.float64), np.asarray(halves, dtype=np.float64)

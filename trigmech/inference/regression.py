@@ -41,7 +41,7 @@ class Regression:
         The standard errors that one synthetic table of as many rows as the private one would seem to have. They do not
         count the noise of the release: do not use them.
     untold : ndarray
-        The share of each variance that is due to what the release did not measure.
+        The share of each variance that comes from relations that the release did not measure.
     count : int
         How many imputed tables there are.
     level : float

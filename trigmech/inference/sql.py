@@ -39,9 +39,9 @@ class Answer:
     keys : dict of str to list
         The values of each expression that rows are grouped by.
     values, low, high, untold : dict of str to ndarray
-        Of each aggregate: the estimate, its interval, and the share of its variance that is due to what the release did
-        not measure. NaN where fewer than two tables have a value. An interval is NaN if more tables than 1 - level of
-        them have no value.
+        For each aggregate: the estimate, its interval, and the share of its variance that comes from relations that
+        the release did not measure. NaN where fewer than two tables have a value. An interval is NaN if more than the
+        fraction 1 - level of the tables have no value.
     tables : dict of str to ndarray of int
         How many tables each estimate comes from.
     count : int
@@ -76,7 +76,7 @@ class Answer:
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """The columns as arrays: of numbers, masked where there is none, and of texts."""
+        """The columns as arrays of numbers or of texts; missing numbers are masked."""
         found: dict[str, Any] = {}
         for name, each in self.columns.items():
             absent = np.array([value is None for value in each], dtype=np.bool_)

@@ -281,8 +281,8 @@ def _arranged(node: Tree, items: Sequence[Tree]) -> tuple[tuple[tuple[int, bool]
         elif each.get("type") == "LIMIT_MODIFIER" and not each.get("offset") and _integer(each.get("limit") or {}):
             limit = _integer(each["limit"])
         else:
-            raise InputError("a query must not have DISTINCT, OFFSET or a LIMIT that is no number; it may have ORDER "
-                             "BY and LIMIT")
+            raise InputError("a query must not have DISTINCT, OFFSET or a LIMIT that is not a number; it may have "
+                             "ORDER BY and LIMIT")
     return tuple(order), limit
 
 

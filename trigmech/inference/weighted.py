@@ -31,7 +31,7 @@ class WeightedTable:
     schema : Schema
     posterior : Posterior
     rehearsed : ndarray (r, 3, rows, D)
-        Rehearsals: a public table, and what was fitted to two releases of it with opposite noise.
+        Rehearsals: a public table, and the fits to two releases of this table with opposite noise.
 
     Notes
     -----
@@ -57,7 +57,7 @@ class WeightedTable:
         return self.posterior.weights
 
     def variances(self, influence: ArrayLike) -> Variances:
-        """Return the variances (q,) that noise, and what no measured function tells, give statistics.
+        """Return the variances (q,) of statistics: from noise, and from what the release did not measure.
 
         Parameters
         ----------

@@ -68,7 +68,7 @@ KINDS: dict[str, Fault] = {
     "not whole": Fault("broken", "number", "with a fraction, though the column is declared as integer",
                        "synthetic values are whole numbers; if fractions matter, make the column continuous"),
     "decimals": Fault("broken", "number", "with more digits after the point than decimals declares",
-                      "synthetic values have the declared digits; if more matter, raise decimals"),
+                      "synthetic values have the declared digits; if more digits matter, raise decimals"),
     "neither": Fault("broken", "value", "between the two values of a binary column",
                      "correct the values, or give the column another kind"),
 }

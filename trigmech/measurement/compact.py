@@ -116,7 +116,7 @@ class Layout:
         self._places = {(form.column.indicators, form.column.value): j for j, form in enumerate(self.forms)}
 
     def finders(self, partitions: Sequence[Partition]) -> list[tuple[int, Finder]] | None:
-        """Return of each partition the place of its column, and a finder. None: one is of other coordinates."""
+        """Return for each partition its column's place and a finder; None if a partition has other coordinates."""
         places = [self._places.get((partition.indicators, partition.value), -1) for partition in partitions]
         if min(places, default=0) < 0:
             return None

@@ -58,7 +58,7 @@ class TableMechanism(Mechanism):
     Notes
     -----
     Privacy: up to four draws, each of one vector, whose scales are fixed and which are charged together before the
-    first; what the later ones measure depends on what the earlier ones released. Proofs in
+    first. The measurements of later draws depend on the results of earlier ones. Proofs in
     :mod:`trigmech.planning.tables`. Cost: four passes over the rows; counts of d columns, d^2 / 2 pairs and up to 1,024
     sets of three; a fit of about a microsecond for each entry of the rows, column and sweep.
 

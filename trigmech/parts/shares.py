@@ -50,14 +50,14 @@ By the theorem of Kairouz, Liu and Steinke, the same sum is epsilon^2 / 2 zero-c
 epsilon = D' / sqrt(V) + tau sqrt(K), tau = 10 sum_{k < m - t} exp(-2 pi^2 v k / (k + 1)). This number, with the cost of
 one share's noise by OpenDP's own map, is computed before the charge, and must not exceed the charge's mu^2 / 2.
 
-**What a share alone does not protect.** It has 1 / (m - t) of the variance: opened alone it is mu sqrt(m - t)-GDP of
-its party's persons, and no charge says so. Add shares where single ones are not looked at: by secure aggregation of
-whole numbers, or by somebody who only adds, and is not the one who releases. The theorem is for *one* sum: two sums
-that have some shares in common, and others not, have less noise in their difference than was charged. So shares are of
-one run, which their design names (:meth:`trigmech.Design.for_shares`), and the ledger takes its charges once, from one
-rounds file; another ledger would take them again. Parties have numbers, so that none is added twice in the place of
-another. They must do as they are asked: one that leaves out its noise is one of the t. The size of each party is not
-protected.
+**A share alone is not protected.** A share has 1 / (m - t) of the variance. If somebody opens one share alone, it is mu
+sqrt(m - t)-GDP for the persons of its party, and no charge counts this. So nobody should look at single shares: use
+secure aggregation of whole numbers, or a person who only adds and does not release. The theorem is for *one* sum. If
+two sums have some shares in common, and others not, their difference has less noise than was charged. So shares belong
+to one run, which their design names (:meth:`trigmech.Design.for_shares`), and the ledger takes the charges of the run
+once, from one rounds file; another ledger would take them again. Parties have numbers, so that no party is added twice
+in the place of another. Parties must follow the protocol: a party that leaves out its noise is one of the t. The size
+of each party is not protected.
 
 References
 ----------

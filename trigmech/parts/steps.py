@@ -148,8 +148,8 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
                 raise InputError(f"{str(rounds)!r} is the rounds file of another run, not of this design's run")
             seed, public_rng = file.seed, taken_up(account, file)
         elif public_rng is None:
-            raise InputError("give rounds, the path of a file that keeps what is released: without it another sum of "
-                             "the same shares could be opened")
+            raise InputError("give rounds, the path of a file that keeps the released values: without it another sum "
+                             "of the same shares could be opened")
         recorder = Recorder(history, file, simulated)
         try:
             return run(table, design.schema_given, design, public_rng, account,

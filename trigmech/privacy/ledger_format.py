@@ -44,13 +44,13 @@ class Entry(_Chained):
     sequence : int
         1, 2, ...
     time : str
-        UTC, by the clock of who charged.
+        UTC, by the clock of the machine that charged.
     run : str
         A random identifier, the same for all charges of a run.
     version : str
         The version of the package.
     simulated : bool
-        True: recorded, but not counted, for its outputs are not private.
+        True: the charge is recorded but not counted, because the outputs are not private.
     charge : Charge
     epsilon : float
         The cost of this charge alone, at the delta of the next field; infinite if nothing is proved.
@@ -93,7 +93,7 @@ class Entry(_Chained):
 
     @property
     def simulation(self) -> str:
-        """The note in a table beside an entry that does not count."""
+        """The note in a table next to an entry that does not count."""
         return "  SIMULATED, not counted" if self.simulated else ""
 
 
@@ -156,7 +156,7 @@ class Raised(_Chained):
     sequence : int
         Its place among all entries.
     time : str
-        UTC, by the clock of who raised it.
+        UTC, by the clock of the machine that raised the budget.
     version : str
         The version of the package.
     old, new : Limit

@@ -330,8 +330,8 @@ def _parsed(address: str) -> tuple[str, dict[str, str]]:
     pairs = [part.partition("=") for part in query.split("&") if part]
     before = rest.rpartition("@")[0]
     if ":" in unquote(before) or "@" in before or any(SECRET.search(unquote(key)) for key, *_ in pairs):
-        raise InputError("the address of a ledger must hold no password, and is not repeated here: give the password "
-                         "by PGPASSWORD or ~/.pgpass (and write %40 for an @ in anything else)")
+        raise InputError("the address of a ledger must not contain a password, and is not repeated here: give the "
+                         "password by PGPASSWORD or ~/.pgpass (and write %40 for an @ in anything else)")
     if not mark or scheme not in ("postgresql", "postgres"):
         raise InputError("the address of a ledger must be a text (not a Path) that begins with postgresql:// or "
                          "postgres://; the given value is not repeated here, because it may hold a password")

@@ -62,9 +62,9 @@ class SystemNoise:
     nearest float only afterwards, which is post-processing. So OpenDP's privacy maps are those of the ideal
     distributions, sensitivity / scale and (sensitivity / scale)^2 / 2, rounded upwards; :meth:`loss` asks them.
 
-    OpenDP has no l-infinity noise, hence no map of it. :meth:`linf` builds it from OpenDP's discrete Laplace numbers
-    and has its own proof, there and in :func:`integer_linf`. Its lattice is public, see :func:`lattice_step`, coarser
-    than floats are, and has its part in the sensitivity.
+    OpenDP has no l-infinity noise, and so no privacy map for it. :meth:`linf` builds it from OpenDP's discrete Laplace
+    numbers and has its own proof, there and in :func:`integer_linf`. Its lattice is public, see :func:`lattice_step`,
+    coarser than floats are, and has its part in the sensitivity.
 
     Cost: about 20 (Laplace, linf) or 40 (Gaussian) microseconds an entry; 1 to 2 seconds once to load the library.
 

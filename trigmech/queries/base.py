@@ -135,7 +135,7 @@ class Query(ABC):
 
     @property
     def parts(self) -> tuple["Query", ...]:
-        """The queries that this one is computed of, whose sums are then its own, one after another; () for most."""
+        """The queries from whose sums this query is computed: its sums are theirs, one after another. Usually ()."""
         return ()
 
     @property

@@ -89,7 +89,7 @@ class Functions(Query):
         if not places or places.step != 1:
             raise BudgetError(f"the members {self.members} are not consecutive functions of {self.features.K}")
         if self.weights.shape != (len(places),) or not (np.isfinite(self.weights) & (self.weights > 0)).all():
-            raise BudgetError(f"{len(places)} functions must have as many weights, positive and finite")
+            raise BudgetError(f"{len(places)} functions need {len(places)} weights, which are positive and finite")
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:

@@ -46,8 +46,8 @@ class Thinning:
         self._wanted = self._kernel.mean(axis=1, dtype=np.float64)
 
     def nearer(self, chosen: Integers) -> Integers:
-        """Return other rows (size,) in place of different chosen ones, in any order: no exchange of one brings them
-        nearer to all rows."""
+        """Return rows (size,) that replace the chosen ones, which must be different. No exchange of one row brings the
+        result nearer to all rows."""
         return exchanged(self._kernel, self._wanted, np.array(chosen, dtype=np.int64))
 
 

@@ -22,7 +22,7 @@ Sides = Sequence[tuple[str, Forecast | None, Judgement | None]]
 
 def compare(releases: Mapping[str, Synthesis], against: Any = None,
             limits: Mapping[str, LightLimits] = LIMITS) -> Tabled:
-    """Return releases beside each other: guarantees, lights, and errors of each column and each pair.
+    """Return a comparison of releases: guarantees, lights, and errors of each column and each pair.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def _guarantees(releases: Mapping[str, Synthesis]) -> Table:
         proved = upward(ledger.proved_epsilon) if np.isfinite(ledger.proved_epsilon) else "nothing"
         rows.append((name, made.release.n, "nothing: simulated" if ledger.simulated else proved,
                      upward(ledger.budget.delta, 6), number(ledger.budget.epsilon),
-                     "simulated: NOT PRIVATE" if ledger.simulated else "hardened"))
+                     "simulated: NOT PRIVATE" if ledger.simulated else "real"))
     return Table("What is proved", ("Release", "Rows", "Proved ε", "δ", "Budget ε", "Noise"), rows, (1, 2, 3, 4))
 
 

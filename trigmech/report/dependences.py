@@ -42,8 +42,9 @@ class Dependence:
 def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
     """Return all pairs whose tables were released, the strongest first. Privacy: post-processing.
 
-    The strength is the greater one of that in the table and that in the first product of the ranks in the same cells:
-    with few rows the table is mostly noise, and that product less so. Products of higher degrees are noisier.
+    The strength is the larger of two numbers: the dependence in the table, and the dependence in the first product of
+    the ranks in the same cells. With few rows the table is mostly noise, and the product has less noise. Products of
+    higher degrees have more.
     """
     targets = Targets(release)
     ranks = None if release.products is None or release.products.query.tells_tables else release.products.query

@@ -134,7 +134,7 @@ def _attack(synthesis: Synthesis, rows: Any, held_out: Any, seed: int) -> str:
         return ""
     others = rows_of(synthesis.schema, held_out)
     if min(len(rows), len(others)) < FEWEST:
-        raise InputError(f"a membership attack needs at least {FEWEST} rows of the table, and as many of other people; "
+        raise InputError(f"a membership attack needs at least {FEWEST} rows of the table and {FEWEST} of other people; "
                          f"there are {len(rows)} and {len(others)}")
     return attacked(synthesis.distribution.points, rows, others, np.random.default_rng([seed, 4])).words
 
@@ -157,7 +157,7 @@ def _key(synthesis: Synthesis, said: dict[str, Any]) -> list[tuple[str, str]]:
     whose = "Rows of the table" if synthesis.schema.person is None else "Persons of the table"
     return [(whose, said["n"]), ("Columns", f"{synthesis.schema.d:,}"),
             ("Proved (ε, δ)", "nothing: simulated" if simulated else proved),
-            ("Noise", "simulated: NOT PRIVATE" if simulated else "hardened, from the operating system"),
+            ("Noise", "simulated: NOT PRIVATE" if simulated else "real, from the operating system"),
             ("Points of the release", f"{len(synthesis.distribution.points):,}")]
 
 

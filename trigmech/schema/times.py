@@ -64,7 +64,7 @@ def resolution_of(lower: datetime.date, upper: datetime.date, special: Iterable[
 
 def with_resolution(lower: Any, upper: Any, given: Resolution | None,
                     special: Iterable[Any] = ()) -> tuple[Any, Any, Resolution]:
-    """Return bounds in a resolution, and it; if none is given, that of :func:`resolution_of`.
+    """Return bounds in a resolution, and the resolution; by default that of :func:`resolution_of`.
 
     Bounds are cut to the resolution, as values are; if both are dates and it is finer than a day, the upper one is the
     end of its day.

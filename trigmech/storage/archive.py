@@ -126,7 +126,7 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, An
     Raises
     ------
     InputError
-        Whatever is wrong with the file; the message names the file and the rule, and quotes nothing of what it holds.
+        If anything is wrong with the file. The message names the file and the rule, and does not quote the content.
 
     Notes
     -----

@@ -86,7 +86,7 @@ class TableFile:
     must not end in two ways if one of them is a carriage return alone, because some programs write a cell that contains
     one without quotes. In a file of several columns a row has its delimiters, so an empty line is not a row: before the
     header and after the last row, where editors leave it, it is ignored. Between rows it is refused, because it could
-    mean a person of whom nothing is known.
+    mean a person without any known value.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, delimiter: str | None = None, decimal: str = ".",

@@ -52,7 +52,7 @@ class Family(Protocol):
 
         Notes
         -----
-        Privacy: none is touched; it depends on the family's parameters alone.
+        Privacy: the result depends on the family's parameters alone, which are public.
         Cost: O(K d) for each part.
         """
 
@@ -130,7 +130,7 @@ class Workload(Family, Protocol):
 
         Notes
         -----
-        Privacy: none is touched; the queries are public.
+        Privacy: the queries are public.
         """
 
     def errors(self, table: ArrayLike, distribution: Distribution) -> Array:

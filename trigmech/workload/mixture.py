@@ -68,7 +68,7 @@ class Mixture(Workload):
 
         Notes
         -----
-        Privacy: none is touched. Cost: that of all members' coefficients, whatever start and stop are.
+        Privacy: the queries are public. Cost: that of all members' coefficients, whatever start and stop are.
         """
         index = multi_indices(index, self.d)
         each = [member.coefficients(index) for member in self.workloads]

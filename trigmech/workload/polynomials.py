@@ -215,7 +215,7 @@ class Smooth(Workload):
 
     References
     ----------
-    Ding, He and Zhu 2026, whose k-smooth functions have such coefficients, but for a constant.
+    Ding, He and Zhu 2026, whose k-smooth functions have such coefficients, up to a constant.
     """
 
     d: int
@@ -279,8 +279,8 @@ class Smooth(Workload):
     def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
         """Return the coefficients (stop - start, 1, K) of |r|^(-k) phi_r; see :meth:`Workload.coefficients`.
 
-        They are those of the extreme single products whose means the answers are, each |r|^(-k) for its own r and 0
-        for all others, and not of a drawn function of the class: there is none.
+        The answers are means of the extreme single products, so each query has the coefficient |r|^(-k) for its own r,
+        and 0 for all others. No function of the class is drawn.
         """
         index, start, stop = asked(index, self.d, start, stop, (self.degree + 1) ** self.d - 1)
         size = self.degree + 1
