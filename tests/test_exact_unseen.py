@@ -1,13 +1,17 @@
 """Laws that other tests go past: what is left as it was, what ends a search, and words for each case."""
 
+import csv
 import itertools
 import signal
 import sys
 import threading
 import time
+from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from golden_cases import OwnFunctions, Waves
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -16,6 +20,7 @@ from matplotlib.figure import Figure
 import trigmech as tm
 from trigmech import _parallel
 from trigmech.cli.files import check_outputs
+from trigmech.domain import Domain
 from trigmech.engines import processes
 from trigmech.engines.spread import row_free
 from trigmech.errors import BudgetError, InputError, WorkerError
@@ -24,17 +29,28 @@ from trigmech.functions.partition import Partition
 from trigmech.inference import equations, lost
 from trigmech.measurement import private_bounds
 from trigmech.measurement.release import Session
+from trigmech.mechanisms import table as table_module
 from trigmech.parts.answers import Recorder
+from trigmech.planning import selection, shares
 from trigmech.privacy import ledger_server
-from trigmech.reconstruction import l1_cube, particles
+from trigmech.reconstruction import l1, l1_cube, particles
 from trigmech.reconstruction.conditional import _conditions
 from trigmech.reconstruction.constrained import keeps
+from trigmech.reconstruction.tables import cells_of_columns
 from trigmech.report.figures import mark
 from trigmech.report.preview import preview
 from trigmech.report.tabled import Tabled
+from trigmech.report.tables import TableAccount
+from trigmech.schema.satisfiability import representatives
+from trigmech.storage import older_releases
 from trigmech.tables.column_types import to_arrow
+from trigmech.tables.csv_text import CsvText
 from trigmech.tables.lenient import LenientFile
+from trigmech.tables.reader import TableFile
+from trigmech.tables.scalars import seconds_of_array
 from trigmech.tables.writer import check_options
+
+UNEVEN = "its rows have different numbers of cells"
 
 # Files and tables
 
@@ -109,6 +125,61 @@ def test_a_result_of_tables_tells_whether_it_is_private_in_each_form(private, se
     path = made.write(tmp_path / "page.html")
     assert ("not-private" in path.name) == private
     assert ("NOT PRIVATE: A title" in path.read_text()) == private
+
+
+@pytest.mark.parametrize(("within", "found"), [(3, None), (5, None), (6, [7.0]), (9, [7.0]), (12, [7.0])])
+def test_only_so_many_first_rows_are_searched_for_cells(within, found):
+    values = [None] * 5 + [7.0, None, None, 8.0, 9.0]
+    batches = pa.table({"x": values}).to_batches(max_chunksize=3)
+    file = SimpleNamespace(_csv=None, _row_free=nullcontext, _parquet=lambda: SimpleNamespace(
+        iter_batches=lambda columns, use_threads: iter(batches)))
+    cells = TableFile.first_present(file, "x", 2, within)
+    # Of one batch: it is enough to guess by.
+    assert (None if cells is None else cells["x"].to_pylist()) == found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_so_many_first_cells_are_taken(tmp_path, count):
+    (tmp_path / "a.csv").write_text("x,y\n?,1\n5,2\n6,3\n")
+    file = TableFile(tmp_path / "a.csv")
+    assert file.first_present("x", count, 9)["x"].to_pylist() == ["5", "6"][:count]
+    assert file.first_present("y", count, 2)["y"].to_pylist() == ["1", "2"][:count]
+    assert file.first_present("x", count, 1) is None
+
+
+@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize(("problem", "said"), [
+    (csv.Error("4242"), "its first row cannot be split into cells; a quote may be open"),
+    (ValueError("CSV parse error: Row #3: Expected 2 columns, got 3: 4242"), UNEVEN),
+    (ValueError("CSV parse error: Expected 2 columns, got 3: 4242"), UNEVEN),
+    (ValueError("straddling object straddles two blocks"), "a row is longer than 77 bytes, or a quote is not closed"),
+    (ValueError("try to increase block size?"), "a row is longer than 77 bytes, or a quote is not closed"),
+    (UnicodeError("4242"), "another encoding"), (ValueError("CSV: invalid UTF8 data"), "another encoding"),
+    (ValueError("4242"), None)])
+def test_what_a_library_says_of_a_text_is_told_in_other_words_and_separators_by_names_alone(header, problem, said):
+    text = SimpleNamespace(header=header, separators="give another", _block=77, _other_encoding="another encoding")
+    if said == UNEVEN:
+        said += ", or a quote is not closed" + "; give another" * header
+    assert CsvText.reason(text, problem) == said
+
+
+def test_times_of_arrays_are_whole_seconds_and_earlier_ones_are_not_later():
+    times = np.array(["1970-01-01T00:00:01.999", "1969-12-31T23:59:59.250", "NaT", "2020-02-29T12:00:00"], "M8[ms]")
+    np.testing.assert_array_equal(seconds_of_array(times), [1.0, -1.0, np.nan, 1582977600.0])
+
+
+@pytest.mark.parametrize(("scales", "good"), [
+    ([0.0, 0.1, 0.2], True), ([0.1, 0.1, 0.2], False), ([0.0, 0.0, 0.2], False), ([0.0, 0.1, -0.2], False)])
+def test_moments_of_older_files_have_noise_but_for_the_constant(scales, good):
+    arrays = {"release.index": np.array([[0, 0], [1, 0], [0, 2]]), "release.profiles": np.empty((0, 2)),
+              "release.means": np.array([1.0, 0.2, 0.1]), "release.scales": np.array(scales)}
+    call = partial(older_releases.of_moments, None, {"kind": "moments", "n": 50}, arrays, Domain(2))
+    if good:
+        assert call().deviations.tolist() == scales
+        assert arrays == {}
+    else:
+        with pytest.raises(InputError, match="must be positive, and 0 for the constant"):
+            call()
 
 
 # Threads and processes
@@ -221,6 +292,57 @@ def test_a_longer_ledger_that_breaks_a_rule_of_files_is_not_written_to_a_server(
     assert written == []
 
 
+@pytest.mark.parametrize("budget", [tm.Budget(1.0, 1e-6), tm.Budget(1.0)])
+def test_a_replaced_row_moves_a_mean_by_two_errors_of_evaluation_more(budget):
+    weights, facts = np.array([1.0, 2.0, 0.5]), tm.design(100, tm.Schema.cube(2), budget, OwnFunctions(3)).facts
+
+    def sensitivity_for(error):
+        return OwnFunctions(3).equip(facts, Waves(2, 3), 3.0, weights, evaluation_error=error).charges[0].sensitivity
+
+    own = np.linalg.norm(weights, 2 if budget.delta else 1)
+    assert sensitivity_for(0.01) - sensitivity_for(1e-12) == pytest.approx(2.0 * 0.01 * own / 100, rel=1e-3)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_parts_of_the_look_grow_with_the_numbers_of_a_column_by_the_law_s_power(gaussian):
+    even = np.linspace(-1.0, 1.0, 101)
+    columns = [Partition((0,), None, np.empty(0)), Partition(tuple(range(7)), None, np.empty(0)),
+               Partition((1, 2), 0, even[[0, 100]], even[[0, 50, 100]]), Partition((), 0, even[[0, 100]])]
+    expected = np.array([1.0, 7.0, 2.0 + 3.0, shares.OF_A_NUMBER])
+    np.testing.assert_allclose(shares.look_parts(columns, gaussian), expected ** (0.45 if gaussian else 0.5))
+
+
+def test_sets_of_three_with_one_target_are_expected_to_depend_by_its_own_pairs():
+    rng, tables = np.random.default_rng(0), np.array(list(itertools.combinations(range(5), 2)))
+    strengths = rng.uniform(0.1, 1.0, len(tables))
+    of_pair = {tuple(pair): strength for pair, strength in zip(tables.tolist(), strengths, strict=True)}
+    for crossed in ((), (1,), (1, 3), (0, 1, 2)):
+        design = SimpleNamespace(triples=0.1, crossed=crossed, importance=lambda sets: np.ones(len(sets)))
+        sets, expected = selection._candidates(design, 5, tables, strengths)
+        assert len(sets) == 10
+        for three, found in zip(sets.tolist(), expected, strict=True):
+            targets, pairs = set(three) & set(crossed), list(itertools.combinations(three, 2))
+            if len(targets) == 1:
+                own = sorted(of_pair[pair] for pair in pairs if targets & set(pair))
+                assert found == pytest.approx(selection.OF_THE_CROSSED * np.sqrt(own[0] * own[1]))
+            else:
+                own = sorted(of_pair[pair] for pair in pairs)
+                assert found == pytest.approx(selection.OF_THE_PAIRS * np.sqrt(own[0] * own[1]))
+
+
+def test_details_are_shared_among_all_finer_intervals_of_a_release(monkeypatch):
+    told = []
+    monkeypatch.setattr(table_module, "with_details", lambda column, partition, details, among: told.append(
+        (len(details), among)) or column)
+    schema = tm.Schema([tm.Column("x", 0, 1000), tm.Column("y", 0, 1000)])
+    data = np.random.default_rng(0).choice([1.0, 2.0, 3.0, 4.0, 500.0], (3_000, 2))
+    made = tm.measure(data, schema, tm.design(3_000, schema, tm.Budget(20.0, 1e-6)), np.random.default_rng(0))
+    closer = made.release.closer
+    assert sum(count for count, _ in told) == len(closer) > 0
+    assert {among for _, among in told} == {sum(each.query.size for each in closer)}
+    assert sum(each.query.size for each in closer) > len(closer)
+
+
 # Fitting
 
 
@@ -316,6 +438,37 @@ def test_a_reconstruction_has_the_rows_that_its_fit_says_or_else_those_of_the_ta
     assert (fitted.rows is None) == isinstance(mechanism, tm.MomentMechanism)
 
 
+def test_a_method_that_does_not_exist_is_refused_by_the_fit():
+    basis = tm.ChebyshevBasis(np.array([[1]]))
+    for method in ("auto", "columns", "whole"):
+        assert l1.fit_l1(basis, np.array([[0.0], [1.0]]), [0.5], method=method).objective < 1e-9
+    with pytest.raises(InputError, match="method must be one of 'auto', 'columns', 'whole', not 'rows'"):
+        l1.fit_l1(basis, np.array([[0.0], [1.0]]), [0.5], method="rows")
+
+
+def test_of_tables_with_equally_many_cells_the_first_gives_a_column_s_cells():
+    maps = [np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), np.array([0, 1, 2, 2])]
+    other = np.array([0, 1])
+
+    def found(*own):
+        tables = [SimpleNamespace(query=SimpleNamespace(columns=(0, 1), maps=(cells, other))) for cells in own]
+        return cells_of_columns(SimpleNamespace(tables=tables, products=None))[0]
+
+    assert found(maps[0], maps[1]) is maps[0]
+    assert found(maps[1], maps[0]) is maps[1]
+    assert found(maps[0], maps[2], maps[1]) is maps[2]
+
+
+def test_numbers_of_a_grid_are_looked_at_where_columns_are_compared_with_each_other_alone():
+    grid = np.array([0.1, 0.2, 0.7])
+    columns = {name: tm.Column(name, 0, 1) for name in "abc"}
+    for rules, own in ((["a >= 0.5"], {0.0, 0.5, 1.0}), (["a <= b", "c >= 0.5"], {0.0, 0.1, 0.2, 0.7, 1.0})):
+        constraints = tm.Schema(columns.values(), constraints=rules).constraints
+        breaks = representatives(constraints, columns, grid)[1]
+        assert set(breaks["a"].tolist()) == own
+        assert "c" not in breaks or set(breaks["c"].tolist()) == {0.0, 0.5, 1.0}
+
+
 @pytest.mark.parametrize("numbers", [2, 3, 4])
 def test_a_test_takes_two_numbers_fewer_than_there_are_tables_at_most(numbers):
     rng = np.random.default_rng(0)
@@ -330,7 +483,36 @@ def test_a_test_takes_two_numbers_fewer_than_there_are_tables_at_most(numbers):
             made.p_value(np.mean)
 
 
-# Figures
+# Pages and figures
+
+
+def test_a_page_counts_columns_pairs_and_numbers_of_each_round():
+    def measured(columns, count, **more):
+        query = SimpleNamespace(columns=columns, kind="their kind", **more)
+        return SimpleNamespace(query=query, deviations=np.full(count, 0.5))
+
+    numbers = measured((0,), 5, tells_frequencies=True, partition=SimpleNamespace(indicators=(9,)))
+    names = measured((3,), 4, tells_frequencies=True, partition=SimpleNamespace(indicators=(5, 6, 7, 8)))
+    sides = measured((1,), 3, tells_frequencies=False)
+    closer = (measured((0,), 6), measured((0,), 7), measured((2,), 8))
+    tables = (measured((0, 1), 10), measured((0, 2), 11), measured((0, 1), 12))
+    triples, other = (measured((0, 1, 2), 13), measured((0, 1, 3), 14)), [measured((0, 1), 2), measured((1, 2), 1)]
+    everything = (numbers, names, sides, *closer, *tables, *triples)
+    release = SimpleNamespace(looks=(numbers, names, sides), closer=closer, tables=tables, triples=triples,
+                              measurements=(*everything, tables[1]), known=everything, products=None, directions=None)
+    account = SimpleNamespace(release=release, _others=other, _products_named="products")
+    assert [(words, len(noise)) for words, noise in TableAccount._rounds(account)] == [
+        ("first: frequencies of categories, special and missing values", 1 + 4),
+        ("first: intervals of 1 columns with an order", 4),
+        ("first: signs of cosines of 1 columns of numbers", 3),
+        ("second: within 3 heavy intervals of 2 columns", 6 + 7 + 8),
+        ("third: cells of tables of 2 pairs of columns, 1 of them twice", 10 + 11),
+        ("products", 0),
+        ("last: positions of 1 pairs of columns of which one nearly determines the other", 12),
+        ("last: cells of tables of 2 sets of three columns", 13 + 14),
+        ("beside them: their kind", 2 + 1)]
+
+
 
 
 @pytest.mark.parametrize("seed", range(6))
