@@ -76,6 +76,12 @@ def test_any_ascii_character_separates_cells_but_quotes_line_breaks_and_nul(sign
         check_options({"delimiter": sign})
 
 
+@pytest.mark.parametrize("sign", ["", ";;", ", ", "\u00a7", b";", 3, None])
+def test_no_other_thing_separates_cells(sign):
+    with pytest.raises(InputError, match="delimiter must be one ASCII character"):
+        check_options({"delimiter": sign})
+
+
 def test_a_look_by_other_separators_leaves_a_file_as_it_was(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a;b,c\n1;2,3\n")
