@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -17,10 +20,13 @@ from trigmech.errors import InputError
 from trigmech.evaluation.judgement import Judgement
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.inference.formula import parsed_formula
 from trigmech.inference.regression import Regression
 from trigmech.inference.rehearsing import without_tails
+from trigmech.measurement import private_bounds
 from trigmech.measurement.exact import QueryStatistic, Several
 from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateTable
 from trigmech.planning import contrasted
 from trigmech.planning.shares import budget_of
 from trigmech.privacy import ledger_format
@@ -30,10 +36,13 @@ from trigmech.queries.book import Book
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction import particles
-from trigmech.report import figures
+from trigmech.reconstruction.directed import nearest_possible
+from trigmech.report import columns, figures
 from trigmech.schema.encoding import shortened
 from trigmech.schema.satisfiability import combination
 from trigmech.storage.measurements_file import maps_in
+from trigmech.tables.lenient import LenientFile
+from trigmech.thesis import candidates
 from trigmech.thesis.calibration import NoiseScales
 
 # Plans and budgets
@@ -247,3 +256,86 @@ def test_axes_begin_where_the_marks_of_the_vertical_axis_have_room_and_never_fur
     assert (box.x0 == 0.2) == (text == "x")
     assert (box.x1, box.y0, box.y1) == pytest.approx((0.9, 0.2, 0.9))
     assert min(label.get_window_extent(renderer).x0 for label in axes.get_yticklabels()) >= 0.0
+
+
+# Tables and fits
+
+
+def test_bounds_that_are_found_for_logarithms_of_whole_numbers_are_above_0():
+    schema = tm.Schema([tm.Column("x", kind="integer", private_bounds=True, transform="log")])
+    raw = PrivateTable(pd.DataFrame({"x": [1, 1, 1, 2, 3] * 500}), schema).raw(schema)
+    session = SimpleNamespace(charge=lambda *charges: None, draw=lambda values, charge: values)
+    (column,) = private_bounds.with_private_bounds(
+        raw, schema, private_bounds.histogram_charges(tm.Budget(10.0), 0.5, 1), session).columns
+    assert (column.lower, column.upper) == (1, 4)
+
+
+@pytest.mark.parametrize(("column", "values", "labels", "codes"), [
+    (tm.Column("x", 0, 9, special=(-1, -2)), [-2.0, 3.0, -1.0, 0.0], ("= -1", "= -2"), [1, -1, 0, -1]),
+    (tm.Column("x", 0, 9), [3.0, 0.0], (), [-1, -1]),
+    (tm.Column("x", 0, 1, "binary"), [1.0, 0.0, 1.0], ("0", "1"), [1, 0, 1]),
+    (tm.Column("x", kind="categorical", categories=("b", "a")), np.array(["a", "b", "z"], dtype=object), ("b", "a"),
+     [1, 0, -1])])
+def test_values_without_a_name_have_no_label_on_a_page(column, values, labels, codes):
+    found, places = columns._codes(column, np.asarray(values))
+    assert (found, places.tolist()) == (labels, codes)
+
+
+@pytest.mark.parametrize("diagonal", [[1.0, 1.0, 1.0], [2.0, 1.0, 0.5]])
+def test_the_nearest_possible_matrix_has_the_diagonal_that_it_is_given(diagonal):
+    given = np.array([[0.0, 0.9, -0.9], [0.9, 0.0, 0.9], [-0.9, 0.9, 0.0]]) + np.diag(diagonal)
+    made = nearest_possible(given)
+    np.testing.assert_array_equal(np.diag(made), diagonal)
+    assert np.linalg.eigvalsh(made).min() > np.linalg.eigvalsh(given).min()
+    np.testing.assert_allclose(nearest_possible(np.diag(diagonal)), np.diag(diagonal), atol=1e-12)
+
+
+@pytest.mark.parametrize(("background", "count", "inside"), [(0.5, 3, 1), (0.25, 7, 5), (0.0, 4, 4), (1.0, 4, 0)])
+def test_a_background_has_its_rounded_part_of_the_points(monkeypatch, background, count, inside):
+    asked = []
+    monkeypatch.setattr(candidates, "Ellipsoid", lambda *_: SimpleNamespace(
+        draw=lambda number, rng, draw: asked.append(number) or np.full((number, 2), 5.0)))
+    given = SimpleNamespace(mean=np.zeros(2), axes=SimpleNamespace(eigenvalues=lambda kind: np.ones(1),
+                                                                   directions=np.eye(2)[:, :1]))
+    points = candidates.ellipsoid_points(given, count, 1.0, np.random.default_rng(0), background=background)
+    assert (asked, points.shape) == ([inside], (count, 2))
+    assert (points[:inside] == 1.0).all()
+    assert (np.abs(points[inside:]) < 1.0).all()
+
+
+def test_means_of_no_row_are_refused():
+    basis = tm.ChebyshevBasis(np.array([[1], [2]]))
+    with pytest.raises(InputError, match="X must have at least one row"):
+        basis.means(np.empty((0, 1)))
+    assert basis.means(np.array([[0.5]])).tolist() == [0.5, -0.5]
+
+
+def test_levels_are_those_of_numbers_alone():
+    schema = tm.Schema([tm.Column("k", kind="categorical", categories=(1, 2, 5)), tm.Column("x", 0, 3, "integer"),
+                        tm.Column("y", 0, 1), tm.Column("z", 0, 2, "integer", special=(-1,), missing="keep")])
+    domain = schema.domain
+    assert [(coordinate, len(values)) for coordinate, values in domain.levels] == [(3, 4), (5, 3)]
+    assert [(group.coordinates, group.value) for group in domain.groups] == [((0, 1, 2), None), ((6, 7), 5)]
+
+
+def test_a_formula_tells_the_first_eighty_letters_of_a_name_that_no_column_has():
+    with pytest.raises(InputError, match=f"the formula has '{'n' * 80}', and there is no such column"):
+        parsed_formula(f"x ~ {'n' * 100}", ["x", "y"])
+
+
+def test_names_of_an_earlier_table_are_forgotten_by_a_fit_without_names():
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 2))
+    model = tm.Synthesizer("cube", epsilon=1.0, delta=1e-5, random_state=0,
+                           mechanism=tm.MomentMechanism(degree=1, points=16))
+    model.fit(pd.DataFrame(rows, columns=["a", "b"]))
+    assert (model.feature_names_in_.tolist(), model.n_features_in_) == (["a", "b"], 2)
+    model.fit(rows)
+    assert (hasattr(model, "feature_names_in_"), model.n_features_in_) == (False, 2)
+
+
+def test_rows_of_files_of_columns_are_counted_from_1(tmp_path):
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0, 4.0, 5.0]}), tmp_path / "a.parquet")
+    file = LenientFile(tmp_path / "a.parquet")
+    file.begin()
+    lines = [part.lines.tolist() for part in file.parts([tm.Column("x", 0, 9)], {"x": 0})]
+    assert [line for part in lines for line in part] == [1, 2, 3, 4, 5]
