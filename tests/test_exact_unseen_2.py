@@ -14,7 +14,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import trigmech as tm
+from trigmech.acceptance import questions
 from trigmech.cli import files
+from trigmech.cli import parts as parts_commands
 from trigmech.engines.processes import FileWorkers
 from trigmech.errors import InputError
 from trigmech.evaluation.judgement import Judgement
@@ -27,6 +29,8 @@ from trigmech.measurement import private_bounds
 from trigmech.measurement.exact import QueryStatistic, Several
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable
+from trigmech.mechanisms import adaptive
+from trigmech.mechanisms.adaptive import SoFar
 from trigmech.planning import contrasted
 from trigmech.planning.shares import budget_of
 from trigmech.privacy import ledger_format
@@ -36,6 +40,7 @@ from trigmech.queries.book import Book
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction import particles
+from trigmech.reconstruction.densities import density_of_signs
 from trigmech.reconstruction.directed import nearest_possible
 from trigmech.report import columns, figures
 from trigmech.schema.encoding import shortened
@@ -339,3 +344,56 @@ def test_rows_of_files_of_columns_are_counted_from_1(tmp_path):
     file.begin()
     lines = [part.lines.tolist() for part in file.parts([tm.Column("x", 0, 9)], {"x": 0})]
     assert [line for part in lines for line in part] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("factor", [0.25, 3.0])
+def test_a_density_of_signs_of_twice_as_many_rows_is_twice_as_high(factor):
+    values = np.array([0.2, -0.1, 0.05])
+    one, other = (density_of_signs(size * values, size * 0.02, size * 0.8, 16) for size in (1.0, factor))
+    np.testing.assert_allclose(other.mean(), factor * one.mean(), rtol=1e-9)
+
+
+def test_columns_are_cut_near_quantiles_of_the_weights_and_not_of_the_points():
+    schema = tm.Schema([tm.Column("x", 0, 1)])
+    points = np.linspace(-0.95, 0.95, 20)[:, None]
+    heavy = np.where(np.arange(20) < 4, 0.2, 0.0125)
+    for weights, inner in ((np.full(20, 0.05), [0.0]), (heavy, [-0.75])):
+        asked = questions.Questions(schema, tm.Distribution(points, weights))
+        cut = asked._cut(0, 2)
+        np.testing.assert_allclose(cut.edges, [-1.0, *inner, 1.0], atol=0.11)
+        held = np.bincount(cut.codes(points), weights)
+        assert abs(held[0] - 0.5) <= 0.5 * weights.max() + 1e-12
+
+
+def test_a_table_that_a_round_asks_for_combines_what_holds_less_than_half_of_an_even_cell(monkeypatch):
+    told = []
+    monkeypatch.setattr(adaptive, "cells_of", lambda column, *more: told.append(more) or np.arange(2))
+    partition = Partition((), 0, np.array([-1.0, 0.0, 1.0]))
+    so_far = SimpleNamespace(columns=[SimpleNamespace(partition=partition)], _place=lambda column: column)
+    SoFar.marginal(so_far, 0, cells=8)
+    assert told == [(8, 0.5 / 8, 8)]
+
+
+@pytest.mark.parametrize(("text", "options", "names", "before"), [
+    ("a;b\n1;2\n", {"delimiter": ";"}, ("a", "b"), 1), ("sep=;\na;b\n1;2\n", {"delimiter": ";"}, ("a", "b"), 2),
+    ("\n\na,b\n1,2\n", {}, ("a", "b"), 3), ('"a\nc",b\n1,2\n', {}, ("a\nc", "b"), 2),
+    ("1,2\n3,4\n", {"header": False}, ("column1", "column2"), 0)])
+def test_the_lines_before_the_first_row_are_counted(tmp_path, text, options, names, before):
+    (tmp_path / "a.csv").write_text(text)
+    file = LenientFile(tmp_path / "a.csv", **options)
+    file.begin()
+    assert (tuple(file.names), file._csv.lines_before) == (names, before)
+
+
+@pytest.mark.parametrize("simulated", [(), (True,), (False,), (True, False)])
+def test_a_ledger_file_says_whether_some_of_its_entries_are_simulated(tmp_path, simulated):
+    book = tm.LedgerFile.create(tmp_path / "book.json", tm.Budget(3.0, 1e-5))
+    for k, each in enumerate(simulated):
+        book.charge(f"{k}" * 32, [Charge("it", "gaussian", 0.1, 0.01, "L2", 1, "here")], each)
+    assert ("SIMULATED entries" in str(book)) == any(simulated)
+
+
+@pytest.mark.parametrize(("history", "number"), [
+    (None, 1), (SimpleNamespace(round=1), 2), (SimpleNamespace(round=4), 5)])
+def test_rounds_of_parts_are_counted_from_1(history, number):
+    assert parts_commands._round(SimpleNamespace(history=history)) == number
