@@ -16,11 +16,13 @@ from test_parts import BUDGET, CUBE, cube
 import trigmech as tm
 from trigmech.errors import FitWarning, InputError
 from trigmech.functions.partition import Partition
+from trigmech.parts.part import check_question
 from trigmech.planning import one_hot
 from trigmech.privacy.accounting import filtered_epsilon
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.privacy_loss import gaussian_epsilon
 from trigmech.queries.joint import Products
+from trigmech.reconstruction import mixing
 from trigmech.reconstruction.densities import SmoothDensity, density_of_signs
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema import toml
@@ -202,3 +204,30 @@ def test_means_far_outside_the_cube_are_targets_of_a_bounded_size():
     fit = mechanism.reconstruct(replace(moments.release, measurements=far), moments.design, np.random.default_rng(0))
     assert np.abs(fit.target).max() <= LARGEST_TARGET
     assert fit.weights.sum() == pytest.approx(1.0)
+
+
+def test_a_part_answers_the_question_of_its_whole_fingerprint_alone():
+    question = "0123456789abcdef" * 4
+    check_question(SimpleNamespace(question=question), question)
+    for place in (0, 8, 63):
+        other = question[:place] + "x" + question[place + 1:]
+        with pytest.raises(InputError, match="the parts were not measured for this design"):
+            check_question(SimpleNamespace(question=other), question)
+
+
+@pytest.mark.parametrize(("deviation", "expected"), [(0.5, 0.2), (0.15, 0.15), (0.0, mixing.LEAST / 4)])
+def test_mixed_rows_keep_tables_up_to_the_lesser_of_both_noises(deviation, expected):
+    asked = object.__new__(mixing._Asked)
+    tables = []
+    objective = SimpleNamespace(map=lambda j, cells, maps: j, table=lambda maps, table, weight: tables.append(table))
+    rows = np.array([[0, 0], [0, 1], [1, 1], [1, 1]])
+    asked.__dict__.update(_codes={}, _rows=rows, _weights=np.full(4, 0.25), _noise=lambda cells: 0.05 * cells,
+                          deviations=[], objective=objective, _maps={}, possible=[], free=[], told=np.zeros((2, 2)))
+    asked._table((0, 1), (np.arange(2), np.arange(2)), deviation)
+    assert asked.deviations == [pytest.approx(expected)]
+    np.testing.assert_array_equal(tables[0], [[0.25, 0.25], [0.0, 0.5]])
+    assert asked.possible[0].tolist() == [True, True, False, True]
+    # One in eight pairs of a row's first and another's second entry is impossible.
+    assert asked.free == [pytest.approx(1.0 - 0.5 * 0.25)]
+    told = 0.25 * math.log(2.0) + 0.25 * math.log(2.0 / 3.0) + 0.5 * math.log(4.0 / 3.0)
+    np.testing.assert_allclose(asked.told, [[0.0, told], [told, 0.0]])
