@@ -14,8 +14,12 @@ import pytest
 from test_parts import BUDGET, CUBE, cube
 
 import trigmech as tm
+from trigmech.domain import Domain
 from trigmech.errors import FitWarning, InputError
+from trigmech.evaluation import plausible
 from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.released import Release
 from trigmech.parts.part import check_question
 from trigmech.planning import one_hot
 from trigmech.privacy.accounting import filtered_epsilon
@@ -231,3 +235,26 @@ def test_mixed_rows_keep_tables_up_to_the_lesser_of_both_noises(deviation, expec
     assert asked.free == [pytest.approx(1.0 - 0.5 * 0.25)]
     told = 0.25 * math.log(2.0) + 0.25 * math.log(2.0 / 3.0) + 0.5 * math.log(4.0 / 3.0)
     np.testing.assert_allclose(asked.told, [[0.0, told], [told, 0.0]])
+
+
+def test_a_finer_cell_has_its_part_of_the_noise_in_a_cell_of_contrasts(monkeypatch):
+    partitions = [Partition((), j, np.linspace(-1.0, 1.0, 9)) for j in range(2)]
+    columns = tuple(ReleasedColumn(partition, np.full(8, 0.125), 0.01) for partition in partitions)
+    wide = np.repeat(np.arange(2), 4)
+    pair = SimpleNamespace(columns=(0, 1), maps=(wide, wide), deviation=np.array([[0.01, 0.03]]),
+                           table=np.array([[0.4, 0.1], [0.1, 0.4]]))
+    monkeypatch.setattr(plausible, "Targets", lambda release, shrunk: SimpleNamespace(pairs=[pair]))
+    monkeypatch.setattr(plausible, "cells_of", lambda column, *_: np.arange(8))
+    monkeypatch.setattr(plausible, "UNSEEN", 0.0)
+    release = Release(500, Domain(2), (), columns)
+    (found,) = plausible.in_finer_cells(release, np.random.default_rng(0)).measurements
+    # 64 finer cells in four: each has a sixteenth of the variance.
+    assert found.noise == pytest.approx(0.02 / 4.0)
+    expected = np.kron(np.array([[0.4, 0.1], [0.1, 0.4]]), np.full((4, 4), 1.0 / 16.0))
+    np.testing.assert_allclose(found.values.reshape(8, 8), expected)
+    monkeypatch.setattr(plausible, "UNSEEN", 1e-3)
+    (hidden,) = plausible.in_finer_cells(release, np.random.default_rng(0)).measurements
+    apart = hidden.values.reshape(8, 8) - expected
+    # What the contrasts do not show changes no column.
+    np.testing.assert_allclose([apart.sum(axis=0), apart.sum(axis=1)], 0.0, atol=1e-12)
+    assert np.abs(apart).max() > 0.0
