@@ -8,6 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -172,16 +173,16 @@ def test_a_draw_of_a_density_has_the_size_of_its_histogram(total):
 
 
 def test_weights_of_the_same_release_are_the_same_bits(tmp_path):
-    schema = tm.Schema([tm.Column("x", 0, 1), tm.Column("y", 0, 1)])
-    data = np.random.default_rng(0).random((200, 2))
+    # A category that noise may hide gets rows that are drawn.
+    schema = tm.Schema([tm.Column("x", 0, 1), tm.Column("k", kind="categorical", categories=("a", "b", "c"))])
+    data = pd.DataFrame({"x": np.random.default_rng(0).random(200), "k": ["a", "b"] * 100})
     made = tm.synthesize(data, schema, tm.Budget(2.0, 1e-5), tm.TableMechanism(points=64), np.random.default_rng(0))
     made.save(tmp_path / "a.tm")
     one, other = (tm.load(tmp_path / "a.tm").weighted() for _ in range(2))
+    assert len(one.posterior.points) > 64
+    np.testing.assert_array_equal(one.posterior.points, other.posterior.points)
     np.testing.assert_array_equal(one.weights, other.weights)
     np.testing.assert_array_equal(one.rehearsed, other.rehearsed)
-    influence = np.asarray(one.columns["x"])[:, None]
-    for first, second in zip(one.variances(influence), other.variances(influence), strict=True):
-        np.testing.assert_array_equal(first, second)
 
 
 def test_special_values_are_written_as_whole_numbers_if_they_are():
