@@ -624,6 +624,12 @@ def test_tests_of_weighted_rows_count_noise_sampling_and_the_bias_at_zero():
                              for points in each] for each in made.rehearsed]))
     wanted = stats.chi2.sf(values @ np.linalg.solve(covariance + off.T @ off / len(off), values), 2)
     assert made.p_value(both) == pytest.approx(wanted, rel=1e-9)
+    # It is the mean over rehearsals: the same ones again change nothing.
+    again = replace(made, rehearsed=np.concatenate([made.rehearsed, made.rehearsed]))
+    assert again.p_value(both) == pytest.approx(wanted, rel=1e-9)
+    for one, other in ((again.estimate(both), made.estimate(both)),
+                       (again.interval(values, psi), made.interval(values, psi))):
+        np.testing.assert_allclose(one.deviation, other.deviation, rtol=1e-9)
     with pytest.raises(tm.InputError, match="follow"):
         made.p_value(lambda columns, weights: (np.repeat(values, 2), np.repeat(psi, 2, axis=1)))
     with pytest.raises(tm.InputError, match="vary"):

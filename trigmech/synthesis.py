@@ -1,6 +1,7 @@
 """The steps from a table to synthetic data: design (public), measure (private), generate (post-processing)."""
 
 import logging
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -315,9 +316,17 @@ def _check(schema: Any, budget: Any) -> None:
 def _warn(sentences: Sequence[str]) -> None:
     for sentence in sentences:
         try:
-            warnings.warn(sentence, FitWarning, stacklevel=4)
+            warnings.warn(sentence, FitWarning, stacklevel=_level())
         except FitWarning:
             # A filter turns it into an error, which would lose a paid release.
             with warnings.catch_warnings():
                 warnings.simplefilter("always", FitWarning)
-                warnings.warn(sentence, FitWarning, stacklevel=4)
+                warnings.warn(sentence, FitWarning, stacklevel=_level())
+
+
+def _level() -> int:
+    """Return how far above the caller the user's own function is: the warning points there from each public name."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "trigmech":
+        frame, level = frame.f_back, level + 1
+    return level
