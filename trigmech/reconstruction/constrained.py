@@ -208,12 +208,13 @@ class ConstrainedRows:
 
     def positions(self, points: Array) -> Codes:
         """Return the positions (m, columns) of points (m, D), after numbers are decoded and rounded."""
-        points = points.copy()
+        changed: Array | None = None
         for column, released in zip(() if self.schema is None else self.schema.columns, self.columns, strict=False):
             partition = released.partition
             if partition.value is not None and partition.levels is None:
-                points[:, partition.value] = place_of(column, decoded_number(column, points[:, partition.value]))
-        return all_codes([released.partition for released in self.columns], points)
+                changed = points.copy() if changed is None else changed
+                changed[:, partition.value] = place_of(column, decoded_number(column, points[:, partition.value]))
+        return all_codes([released.partition for released in self.columns], points if changed is None else changed)
 
     def _fractions(self, count: int, same: bool, rng: np.random.Generator) -> Array:
         """Return each number's place in its interval, as a fraction. With ``same``, a row has a single fraction."""

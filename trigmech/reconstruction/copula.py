@@ -213,35 +213,34 @@ class Copula:
         spread = 1.0 / np.sqrt(np.diag(precision))
         weights = -precision * spread[:, None] ** 2
         np.fill_diagonal(weights, 0.0)
-        values = np.zeros((len(rows), len(weights)))
-        turns = list[tuple[int, Array, NDArray[np.integer], Array, Array]]()
+        values, scores = np.zeros((len(rows), len(weights))), dict[int, Array]()
+        turns = list[_Turn]()
         second = [self._second(i, each, rows, values, rng) for i, each in enumerate(self.presence, len(self.orders))]
-        for j, (order, held) in enumerate(zip(self.orders, cells, strict=True)):
+        for j, (order, cell) in enumerate(zip(self.orders, cells, strict=True)):
             place = order[rows[:, j]]
-            values[:, j] = _normal_values(place, rng)
-            moving = order if every else np.where(np.bincount(held)[held] > 1, order, -1.0)
+            values[:, j] = _normal_values(place, rng, scores)
+            moving = order if every else np.where(np.bincount(cell)[cell] > 1, order, -1.0)
             if not weights[j].any() or not (moving >= 0.0).any():
                 continue
             # Exchanges within a cell do not change which values it has.
             now = np.flatnonzero(place >= 0.0)
-            least, most = _limits(held[rows[now, j]], values[now, j], int(held.max()) + 1)
-            turns.append((j, moving, _short(np.argsort(np.lexsort((order, held)))), least, most))
+            limits = _limits(cell[rows[now, j]], values[now, j], int(cell.max()) + 1)
+            turns.append(_Turn.of(j, rows[:, j], moving, cell, limits, _short(np.argsort(np.lexsort((order, cell))))))
         for _ in range(rounds):
             # Where there is no number, its variable is free.
             for i, least, most in second:
                 values[:, i] = truncated(values @ weights[i], spread[i], least, most, rng)
                 free, j = np.flatnonzero(~np.isfinite(least)), self.presence[i - len(self.orders)].column
                 values[free, j] = (values @ weights[j])[free] + spread[j] * rng.normal(size=len(free))
-            for j, moving, ranks, least, most in turns:
-                held = np.flatnonzero(moving[rows[:, j]] >= 0.0)
+            for turn in turns:
+                j, held = turn.column, turn.held
                 if len(held) < 2:
                     continue
-                codes = rows[held, j]
-                own = cells[j][codes]
-                drawn = truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
-                before, after = np.argsort(ranks[codes], kind="stable"), sorted_within(own, drawn)
-                rows[held[after], j] = codes[before]
-                values[held[after], j] = values[held[before], j]
+                codes, now = rows[held, j], values[held, j]
+                drawn = truncated((values @ weights[j])[held], spread[j], turn.least, turn.most, rng)
+                before, after = np.argsort(turn.ranks[codes], kind="stable"), held[sorted_within(turn.cell, drawn)]
+                rows[after, j] = codes[before]
+                values[after, j] = now[before]
 
     def _second(self, i: int, presence: Presence, rows: Codes, values: Array,
                 rng: np.random.Generator) -> tuple[int, Array, Array]:
@@ -250,6 +249,30 @@ class Copula:
         values[:, i] = _normal_values(there.astype(np.float64), rng)
         least, most = _limits(there, values[:, i], 2)
         return i, least[there], most[there]
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """What does not change while entries of a column are exchanged within cells.
+
+    held (m,): The rows that take part, with the ``cell`` of each and between which values, ``least`` and ``most``, the
+      normal variable lies there.
+    ranks (size,): The place of each position, in the order of cells and within them.
+    """
+
+    column: int
+    held: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    least: Array
+    most: Array
+    ranks: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, column: int, codes: Codes, moving: Array, cells: NDArray[np.int64], limits: tuple[Array, Array],
+           ranks: NDArray[np.integer]) -> "_Turn":
+        held = np.flatnonzero(moving[codes] >= 0.0)
+        own = cells[codes[held]]
+        return cls(column, held, own, limits[0][own], limits[1][own], ranks)
 
 
 def sorted_within(groups: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
@@ -275,14 +298,17 @@ def truncated(means: Array, deviation: float | Array, least: Array, most: Array,
     return np.asarray(means + deviation * np.where(turned, -made, made))
 
 
-def _normal_values(place: Array, rng: np.random.Generator) -> Array:
-    """Return normal scores (m,) of places in random order where they are equal; 0 where they are below 0."""
-    held = np.flatnonzero(place >= 0.0)
-    ranked = np.empty(len(held))
-    ranked[sorted_within(place[held].astype(np.int64), rng.random(len(held)))] = (
-        np.arange(len(held)) + 0.5) / max(len(held), 1)
+def _normal_values(place: Array, rng: np.random.Generator, scores: dict[int, Array] | None = None) -> Array:
+    """Return normal scores (m,) of places in random order where they are equal; 0 where they are below 0.
+
+    ``scores`` keeps those of so many places: most columns have equally many.
+    """
+    held, scores = np.flatnonzero(place >= 0.0), {} if scores is None else scores
+    count = len(held)
+    if count not in scores:
+        scores[count] = ndtri((np.arange(count) + 0.5) / max(count, 1))
     made = np.zeros(len(place))
-    made[held] = ndtri(ranked)
+    made[held[sorted_within(place[held].astype(np.int64), rng.random(count))]] = scores[count]
     return made
 
 
