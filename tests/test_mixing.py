@@ -148,7 +148,8 @@ def test_blocks_make_up_for_each_other(made):
     for k in range(6):
         rng = np.random.default_rng(k)
         chosen = made.distribution.drawn(8 * len(made.distribution.points), rng)
-        points, apart = mixer.mixed(chosen, apart, rng)
+        rows, apart = mixer.mixed(chosen, apart, rng)
+        points = mixer.placed(rows, rng)
         total = total + mixer._objective.residuals(mixer._constrained.positions(points)).tables[:measured]
         spread.append(np.sqrt(np.mean(total**2)))
     # Six times the first one without that.
@@ -160,10 +161,10 @@ def test_later_blocks_get_the_differences_of_earlier_ones(made, monkeypatch):
 
     class Spy(mixing._Mixer):
         def mixed(self, chosen, apart, rng):
-            points, after = super().mixed(chosen, apart, rng)
+            rows, after = super().mixed(chosen, apart, rng)
             given.append(apart)
             left.append(after)
-            return points, after
+            return rows, after
 
     monkeypatch.setattr(mixing, "_Mixer", Spy)
     monkeypatch.setenv("TRIGMECH_NUM_THREADS", "1")

@@ -92,10 +92,9 @@ class Synthesis(Answering):
                              "give size")
         size = self.rows * each if size is None else size
         check_integers(0, size=size)
-        decode = self._table
-        pieces = (iter([decode(conditional_points(self.schema, self.release, self.distribution, size, rng, given,
-                                                  shares))]) if given or shares else
-                  FurtherRows(self.schema, self.release, self.distribution).made(decode, size, rng))
+        pieces = (iter([self._table(conditional_points(self.schema, self.release, self.distribution, size, rng, given,
+                                                       shares))]) if given or shares else
+                  FurtherRows(self.schema, self.release, self.distribution).tables(size, rng))
         return pieces if person is None else _numbered(pieces, person, each)
 
     def columns(self, size: int | None = None, rng: np.random.Generator | None = None, *,

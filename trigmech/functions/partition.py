@@ -90,9 +90,13 @@ class Partition:
             count = np.diff(first)
             out[free, self.value] = self.levels[first[inside] + (fraction[free] * count[inside]).astype(np.int64)]
         else:
-            low, high = self.edges[inside], self.edges[inside + 1]
-            # Rounded up it would be in the next interval.
-            out[free, self.value] = np.minimum(low + fraction[free] * (high - low), np.nextafter(high, low))
+            out[free, self.value] = self.between(inside, fraction[free])
+
+    def between(self, inside: NDArray, fraction: Array) -> Array:
+        """Return the numbers (m,) at a fraction of their intervals (m,), of a number without levels."""
+        low, high = self.edges[inside], self.edges[inside + 1]
+        # Rounded up it would be in the next interval.
+        return np.minimum(low + fraction * (high - low), np.nextafter(high, low))
 
     def cut(self, edges: Array) -> "Partition":
         return replace(self, edges=edges)

@@ -7,6 +7,7 @@ numbers of the same cell, their values decide. They are checked when the numbers
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -21,11 +22,12 @@ from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.atoms import atoms
+from trigmech.reconstruction.drawn_values import DrawnValues
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.schema.cells import ConstraintCells
 from trigmech.schema.constraints import Constraint
-from trigmech.schema.encoding import decode, decoded_number, number_at, place_of, rounded_within
+from trigmech.schema.encoding import Values, decode, decoded_number, number_at, place_of, rounded_within
 from trigmech.schema.satisfiability import STEPS, combination, connected, representatives
 from trigmech.schema.schema import Schema
 
@@ -157,27 +159,62 @@ class ConstrainedRows:
         Numbers are uniform in the interval of their position, or all lie at its atom. If a row breaks a constraint, its
         numbers are drawn again from the whole interval. If this does not help, they are copied from another row.
         """
-        points = self._valued(placed(self.columns, rows, rng.random(rows.shape), d), rows)
+        points = self._first_points(rows, rng.random(rows.shape), d)
         if self.schema is None or not self.schema.constraints:
             return points
         bad = np.flatnonzero(~keeps(self.schema, points))
+        points[bad], left = self._again(rows[bad], d, rng)
+        return kept(self.schema, points, rng) if left else points
+
+    def decoded(self, rows: Codes, rng: np.random.Generator) -> dict[str, Values]:
+        """Return rows of positions as the values of each column: those of :meth:`placed`, decoded, in less time."""
+        schema, fractions = cast(Schema, self.schema), rng.random(rows.shape)
+        values = {column.name: drawn.of(rows[:, j], fractions[:, j])
+                  for j, (column, drawn) in enumerate(zip(schema.columns, self._drawn, strict=True))}
+        if not schema.constraints:
+            return values
+        bad, d = np.flatnonzero(~schema.holds(values)), schema.domain.d
+        others, left = self._again(rows[bad], d, rng)
+        if left:
+            # Rows that copy others need the points of these.
+            points = self._first_points(rows, fractions, d)
+            points[bad] = others
+            return schema.decode(kept(schema, points, rng))
+        for name, own in schema.decode(others).items() if len(bad) else ():
+            values[name][bad] = own
+        return values
+
+    @cached_property
+    def _drawn(self) -> list[DrawnValues]:
+        schema = cast(Schema, self.schema)
+        return [DrawnValues(column, released.partition, start, places)
+                for column, released, (start, _), places in zip(schema.columns, self.columns, schema.spans, self._atoms,
+                                                                strict=True)]
+
+    def _first_points(self, rows: Codes, fractions: Array, d: int) -> Array:
+        return self._valued(placed(self.columns, rows, fractions, d), rows)
+
+    def _again(self, rows: Codes, d: int, rng: np.random.Generator) -> tuple[Array, int]:
+        """Return points (m, d) of rows that broke a constraint, drawn again; and how many of them still break one."""
+        points, bad = np.zeros((len(rows), d)), np.arange(len(rows))
         for attempt in range(DRAWS):
             if not len(bad):
-                return points
+                break
             # Numbers at the same fraction of equal intervals are equal.
             fractions = self._fractions(len(bad), attempt % 4 == 0, rng)
             points[bad] = self._rounded(placed(self.columns, rows[bad], fractions, d), rows[bad])
-            bad = bad[~keeps(self.schema, points[bad])]
-        return kept(self.schema, points, rng)
+            bad = bad[~keeps(cast(Schema, self.schema), points[bad])]
+        return points, len(bad)
 
     def positions(self, points: Array) -> Codes:
         """Return the positions (m, columns) of points (m, D), after numbers are decoded and rounded."""
-        points = points.copy()
+        changed: Array | None = None
         for column, released in zip(() if self.schema is None else self.schema.columns, self.columns, strict=False):
             partition = released.partition
             if partition.value is not None and partition.levels is None:
-                points[:, partition.value] = place_of(column, decoded_number(column, points[:, partition.value]))
-        return all_codes([released.partition for released in self.columns], points)
+                changed = points.copy() if changed is None else changed
+                changed[:, partition.value] = place_of(column, decoded_number(column, points[:, partition.value]))
+        return all_codes([released.partition for released in self.columns], points if changed is None else changed)
 
     def _fractions(self, count: int, same: bool, rng: np.random.Generator) -> Array:
         """Return each number's place in its interval, as a fraction. With ``same``, a row has a single fraction."""

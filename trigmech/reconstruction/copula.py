@@ -23,7 +23,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb, ndtr, ndtri
+from scipy.special import comb, ndtri
 
 from trigmech._arrays import Array, Codes
 from trigmech.functions.released_column import ReleasedColumn
@@ -31,6 +31,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.directed import LARGEST, correlations_of, definite
+from trigmech.reconstruction.within_cells import Turn, limits_of, normal_values, sorted_within, truncated
 
 # Terms of Mehler's series, which omits negligible ones at the largest correlation; and the number of correlations,
 # between it and its negative, with which a product's mean is compared.
@@ -213,86 +214,47 @@ class Copula:
         spread = 1.0 / np.sqrt(np.diag(precision))
         weights = -precision * spread[:, None] ** 2
         np.fill_diagonal(weights, 0.0)
-        values = np.zeros((len(rows), len(weights)))
-        turns = list[tuple[int, Array, NDArray[np.integer], Array, Array]]()
-        second = [self._second(i, each, rows, values, rng) for i, each in enumerate(self.presence, len(self.orders))]
-        for j, (order, held) in enumerate(zip(self.orders, cells, strict=True)):
+        # A column at a time, and then row by row: to write columns between others would take longer than to find them.
+        by_column, scores, turns = np.zeros(weights.shape[:1] + rows.shape[:1]), dict[int, Array](), list[Turn]()
+        second = [self._second(i, each, rows, by_column[i], rng)
+                  for i, each in enumerate(self.presence, len(self.orders))]
+        for j, (order, cell) in enumerate(zip(self.orders, cells, strict=True)):
             place = order[rows[:, j]]
-            values[:, j] = _normal_values(place, rng)
-            moving = order if every else np.where(np.bincount(held)[held] > 1, order, -1.0)
+            by_column[j] = normal_values(place, rng, scores)
+            moving = order if every else np.where(np.bincount(cell)[cell] > 1, order, -1.0)
             if not weights[j].any() or not (moving >= 0.0).any():
                 continue
             # Exchanges within a cell do not change which values it has.
             now = np.flatnonzero(place >= 0.0)
-            least, most = _limits(held[rows[now, j]], values[now, j], int(held.max()) + 1)
-            turns.append((j, moving, _short(np.argsort(np.lexsort((order, held)))), least, most))
+            limits = limits_of(cell[rows[now, j]], by_column[j, now], int(cell.max()) + 1)
+            turns.append(Turn.of(j, rows[:, j], by_column[j], moving, cell, limits, order))
+        values = np.ascontiguousarray(by_column.T)
         for _ in range(rounds):
             # Where there is no number, its variable is free.
             for i, least, most in second:
                 values[:, i] = truncated(values @ weights[i], spread[i], least, most, rng)
                 free, j = np.flatnonzero(~np.isfinite(least)), self.presence[i - len(self.orders)].column
                 values[free, j] = (values @ weights[j])[free] + spread[j] * rng.normal(size=len(free))
-            for j, moving, ranks, least, most in turns:
-                held = np.flatnonzero(moving[rows[:, j]] >= 0.0)
+            for turn in turns:
+                j, held = turn.column, turn.held
                 if len(held) < 2:
                     continue
-                codes = rows[held, j]
-                own = cells[j][codes]
-                drawn = truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
-                before, after = np.argsort(ranks[codes], kind="stable"), sorted_within(own, drawn)
-                rows[held[after], j] = codes[before]
-                values[held[after], j] = values[held[before], j]
+                means = values @ weights[j]
+                drawn = truncated(means[held], spread[j], turn.least, turn.most, rng)
+                before, after = np.argsort(turn.ranks[turn.codes], kind="stable"), sorted_within(turn.cell, drawn)
+                turn.codes[after] = turn.codes[before]
+                turn.values[after] = turn.values[before]
+                values[held, j] = turn.values
+        for turn in turns:
+            rows[turn.held, turn.column] = turn.codes
 
     def _second(self, i: int, presence: Presence, rows: Codes, values: Array,
                 rng: np.random.Generator) -> tuple[int, Array, Array]:
-        """Write the first values of a second variable, with the number i, and return between what each (m,) must be."""
+        """Write the first values (m,) of the second variable with the number i; return between what each must be."""
         there = (self.orders[presence.column][rows[:, presence.column]] >= 0.0).astype(np.int64)
-        values[:, i] = _normal_values(there.astype(np.float64), rng)
-        least, most = _limits(there, values[:, i], 2)
+        values[:] = normal_values(there.astype(np.float64), rng)
+        least, most = limits_of(there, values, 2)
         return i, least[there], most[there]
-
-
-def sorted_within(groups: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
-    """Return an order (m,) by groups, and within these by values, which differ."""
-    order = np.argsort(values)
-    return order[np.argsort(_short(groups)[order], kind="stable")]
-
-
-def _short(numbers: NDArray[np.int64]) -> NDArray[np.integer]:
-    """Return numbers from 0 on in 16 bits where these are enough: they are then sorted by their digits, much faster."""
-    return numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers
-
-
-def truncated(means: Array, deviation: float | Array, least: Array, most: Array, rng: np.random.Generator) -> Array:
-    """Return normal values (m,) between bounds, by inversion; uniform ones where floats are too coarse for that."""
-    # Computed in the lower tail, where distribution functions are exact.
-    turned = least - means > 0.0
-    low, high = (np.where(turned, means - most, least - means) / deviation,
-                 np.where(turned, means - least, most - means) / deviation)
-    a, b, u = ndtr(low), ndtr(high), rng.random(len(means))
-    made = ndtri(np.clip(a + u * (b - a), 1e-300, 1.0 - 1e-16))
-    made = np.clip(np.where(b > a, made, np.clip(low, -30.0, 30.0) + u * 1e-9), low, high)
-    return np.asarray(means + deviation * np.where(turned, -made, made))
-
-
-def _normal_values(place: Array, rng: np.random.Generator) -> Array:
-    """Return normal scores (m,) of places in random order where they are equal; 0 where they are below 0."""
-    held = np.flatnonzero(place >= 0.0)
-    ranked = np.empty(len(held))
-    ranked[sorted_within(place[held].astype(np.int64), rng.random(len(held)))] = (
-        np.arange(len(held)) + 0.5) / max(len(held), 1)
-    made = np.zeros(len(place))
-    made[held] = ndtri(ranked)
-    return made
-
-
-def _limits(groups: NDArray[np.int64], values: Array, count: int) -> tuple[Array, Array]:
-    """Return the least and the largest value of each group (count,); infinite for the outermost ones."""
-    least, most = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(least, groups, values)
-    np.maximum.at(most, groups, values)
-    least[least <= least.min()], most[most >= most.max()] = -np.inf, np.inf
-    return least, most
 
 
 def _beside(joined: Array, left: Sequence[Array], right: Sequence[Array], steps: Sequence[list[Array]]) -> Array:

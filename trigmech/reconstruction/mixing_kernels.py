@@ -7,7 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Codes, Integers
+from trigmech.reconstruction.prefetch import LINE, prefetch
 from trigmech.reconstruction.row_arrays import Floats, Lists, Objective, Sets, inner, kernel
+
+# Rows ahead that are fetched into the cache.
+AHEAD = 2
 
 
 class Offered(NamedTuple):
@@ -80,9 +84,13 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
     at, stride, offset, of = offered.at, offered.stride, offered.offset, offered.of
     start, end = offered.start[own], offered.start[own + 1]
     wide = (stride[:, 1] != 0) | (stride[:, 3] != 0)
-    waiting = np.full(groups, -1)
+    waiting, line = np.full(groups, -1), LINE // state.itemsize
     for first in range(step):
         for place in range(first, len(state), step):
+            # Rows are visited in steps that the processor does not foresee, and would wait for them.
+            if place + AHEAD * step < len(state):
+                for j in range(0, state.shape[1], line):
+                    prefetch(state, place + AHEAD * step, j)
             group = np.int64(state[place, by]) if by >= 0 else 0
             other = waiting[group]
             if other < 0:

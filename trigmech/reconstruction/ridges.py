@@ -26,7 +26,7 @@ from trigmech._arrays import Array, Codes, Integers
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
-from trigmech.reconstruction.copula import sorted_within, truncated
+from trigmech.reconstruction.within_cells import ranks_of, sorted_within, truncated
 
 # A position is divided into parts of at most this length, in deviations of the column, and into at most so many.
 STEP, PARTS = 0.25, 16
@@ -179,19 +179,20 @@ class Ridge:
         held = np.flatnonzero(~np.isnan(at[0]) & ~np.isnan(at[1]))
         if len(held) < 2:
             return
+        ranks = [ranks_of(part.at, cells[j]) for part, j in zip(self.parts, self.columns, strict=True)]
         for turn in range(2 * DRAWS):
             one, two = (0, 1) if turn % 2 else (1, 0)
             own, given, j = self.parts[one], self.parts[two], self.columns[one]
             mean, spread = self._given(one)
-            beside, now = given.at[rows[held, self.columns[two]]], own.at[rows[held, j]]
-            cell = cells[j][rows[held, j]]
+            codes = rows[held, j]
+            beside, now, cell = given.at[rows[held, self.columns[two]]], own.at[codes], cells[j][codes]
             least, most = np.full(int(cell.max()) + 1, np.inf), np.full(int(cell.max()) + 1, -np.inf)
             np.minimum.at(least, cell, now)
             np.maximum.at(most, cell, now)
             drawn = truncated(np.interp(beside, given.values, mean), np.interp(beside, given.values, spread),
                               least[cell], most[cell], rng)
-            before, after = np.lexsort((now, cell)), sorted_within(cell, drawn)
-            rows[held[after], j] = rows[held[before], j]
+            before, after = np.argsort(ranks[one][codes], kind="stable"), sorted_within(cell, drawn)
+            rows[held[after], j] = codes[before]
 
     def _given(self, one: int) -> tuple[Array, Array]:
         """Return the mean and the deviation of one number at each part of the other one."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._arrays import Array
+from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.schema.column import Category, Column
 from trigmech.schema.rounding import beside_special, candidates, rounded
@@ -178,25 +178,31 @@ def decode(column: Column, points: Array) -> Values:
     one above 1/2. A number beside indicators that are all 0 is not decoded to a special value.
     """
     if column.complete:
-        index = points.argmax(axis=1)
+        return decoded(column, None, points.argmax(axis=1))
+    indicators, held = points[:, 1:], None
+    if indicators.shape[1]:
+        held = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1), -1)
+    return decoded(column, points[:, 0], held)
+
+
+def decoded(column: Column, places: Array | None, held: Integers | None) -> Values:
+    """Return the values (m,) of one column, from its numbers and indicators, see :data:`Placed`."""
+    if places is None:
+        index = np.asarray(held)
         size = len(column.categories or ())
         # A missing value holds some category under its mask.
         values = categories_of(column)[np.where(index < size, index, 0)]
         return np.ma.MaskedArray(values, index == size) if column.missing == "keep" else values
-    plain = decoded_number(column, points[:, 0])
-    indicators = points[:, 1:]
-    chosen = np.full(len(points), -1)
-    if indicators.shape[1]:
-        chosen = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1), -1)
+    plain = decoded_number(column, places)
     for k, special in enumerate(column.special):
-        plain[chosen == k] = column.number(special)
+        plain[held == k] = column.number(special)
     if column.resolution:
         values = times_of(plain, column.resolution)
     elif column.categories is not None:
         values = categories_of(column)[plain.astype(np.int64)]
     else:
         values = plain.astype(np.int64) if column.kind != "continuous" and column.fits_int64 else plain
-    return np.ma.MaskedArray(values, chosen == len(column.special)) if column.missing == "keep" else values
+    return np.ma.MaskedArray(values, held == len(column.special)) if column.missing == "keep" else values
 
 
 def floats_of(column: Column, values: Any) -> Array:
