@@ -155,7 +155,7 @@ CALLS = {
                                 "a query with ends needs at least three intervals, not 2"),
     "advice without a schema": (lambda folder: advised._checked("schema", 50, None, [1.0]),
                                 "schema must be a Schema, not str"),
-    "another mechanism": (looked_at_twice, "MomentMechanism did not make this release: with its options it would"),
+    "another mechanism": (looked_at_twice, "MomentMechanism did not make this release: with its options the charges would"),
     "a special value twice": (lambda folder: tm.Column("x", 0, 1, special=(-1, -2, -1)),
                               "special values must be distinct, not"),
     "text as numbers": (lambda folder: TEXT.from_cube(np.zeros((2, TEXT.domain.d))),
