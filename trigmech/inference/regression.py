@@ -36,7 +36,8 @@ class Regression:
         The coefficients' names.
     values, deviations, low, high, p : ndarray
         The coefficients, their standard errors, the ends of their intervals, and p values of the hypothesis that they
-        are 0. NaN where fewer than two tables have a value.
+        are 0. NaN where fewer than two tables have a value, and all but the coefficient where nothing tells how far the
+        true one may be from it; ``notes`` say why.
     naive : ndarray
         The standard errors that one synthetic table of as many rows as the private one would seem to have. They do not
         count the noise of the release: do not use them.
@@ -312,7 +313,7 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
             bare = True
             continue
         each = imputations.combined(whole[there, k], halves[there][:, :, k], level, again[:, :, k])
-        value, deviation, same = float(each.value), float(each.deviation), bool(each.flat.all())
+        same = bool(each.flat.all())
         flat |= same
         p = imputations.tested(whole[there, k : k + 1], halves[there][:, :, k : k + 1],
                                again[:, :, k : k + 1]) if not same else math.nan
@@ -321,8 +322,8 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
         # Of a table without such rows nothing follows; see `trigmech.inference.sql`.
         told = mostly_there(whole[:, k], level)
         bare |= not told
-        ends = (float(each.low), float(each.high), p) if told and not same else (math.nan,) * 3
-        found[:, k] = value, deviation, *ends, alone, float(each.untold)
+        known = (float(each.deviation), float(each.low), float(each.high), p) if told and not same else (math.nan,) * 4
+        found[:, k] = float(each.value), *known, alone, float(each.untold)
     notes = [f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates come "
              "from the other tables, if there are any."] if few else []
     if bare:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._arrays import Array
+from trigmech._arrays import SAME, Array
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
-from trigmech.inference.estimate import SAME
 from trigmech.inference.imputations import Imputations, truth_of
 from trigmech.inference.sql_question import ENDS, GROWING, MARK, PLACES, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema, counted
@@ -276,7 +275,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
 
 
 FLAT = {"counted": "as rare rows may be missing from the tables, the interval reaches as far as such rows may be",
-        "place": "the interval has no width, but the true value may differ a little",
+        "place": "they are quantiles that many rows share, so the interval is this value alone",
         "unknown": "there is no interval, because the tables do not tell how far the true value may be from theirs"}
 
 
@@ -284,11 +283,12 @@ def _of_flat(imputations: Imputations, question: Question, function: str, value:
              ) -> tuple[tuple[float, float], str]:
     """Return the interval of an aggregate that is the same in all tables, and which sentence of `FLAT` says why.
 
-    What no table has can still be there. A count of such rows has the bound of :meth:`Imputations.unseen`. A value that
-    all tables have in their middle is one that many rows decide. Else nothing is known.
+    What no table has can still be there. A count of such rows has the bound of :meth:`Imputations.unseen`. A quantile
+    is one of few values if many rows have the same one. If m draws of such a value agree, another draw differs with
+    probability 1 / (m + 2), by Laplace's rule of succession. Else nothing is known.
     """
     everybody = float(imputations.n)
-    if function in PLACES:
+    if function in PLACES and 1.0 / (len(imputations) + 2) <= 1.0 - level + SAME:
         return (value, value), "place"
     if function == "count_star" and question.of_all:
         return (value, value), ""
