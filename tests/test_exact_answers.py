@@ -79,8 +79,8 @@ def test_a_group_counts_in_the_tables_that_have_it_in_both_halves():
     assert (found.values["v"][1], found.untold["v"][1]) == (two.value, two.untold)
     assert np.isnan([found.low["v"][1], found.high["v"][1]]).all()
     assert found.keys == {"k": ["a", "b"]}
-    assert found.notes[0] == ("v: some groups have no value in some of the 4 imputed tables; their estimates come from "
-                              "the other tables.")
+    assert found.notes[0] == ("v: some groups have no value in some of the 4 imputed tables; estimates come from the "
+                              "other tables.")
     assert found.notes[1] == ("v: some groups have no interval, because the release does not tell whether the private "
                               "table has a value there.")
     assert found.covers == "Each interval holds the value of the private table of 5,000 rows with probability 0.9."

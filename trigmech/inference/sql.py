@@ -99,7 +99,8 @@ class Answer:
                 "tables": {name: found.tolist() for name, found in self.tables.items()}, "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        columns = {name: [_shown(value) for value in values] for name, values in self.columns.items()}
+        columns = {name: ["(missing)" if value is None and name in self.keys else _shown(value) for value in values]
+                   for name, values in self.columns.items()}
         widths = {name: max(len(name), *map(len, values), 1) if values else len(name)
                   for name, values in columns.items()}
         lines = ["  ".join(name.ljust(widths[name]) if name in self.keys else name.rjust(widths[name])
@@ -262,6 +263,8 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
                     held["low"][name][g] = held["high"][name][g] = math.nan
                 if growing and values.min() >= 0.0:
                     held["low"][name][g] = max(held["low"][name][g], 0.0)
+                if function in GROWING - {"sum"}:
+                    held["high"][name][g] = min(held["high"][name][g], float(imputations.n))
     kept = _sorted(question, groups, held["values"])
     names = [name for name, key in zip(question.names, question.keys, strict=True) if key]
     keys = {name: [groups[g][k] for g in kept] for k, name in enumerate(names)}
@@ -346,14 +349,20 @@ def _sorted(question: Question, groups: list[tuple[Any, ...]], values: dict[str,
 
 
 def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterator[str]:
-    few = [name for name, found in made.tables.items() if (found < made.count).any()]
+    which = "some groups have" if any(question.keys) else "the answer has"
+    absent = [name for name, found in made.tables.items() if (found < 2).any()]
+    if absent:
+        yield (f"{', '.join(absent)}: {which} no estimate, because fewer than two imputed tables have a finite value; "
+               "perhaps hardly a row fits the conditions, or the query divides by 0 or takes the logarithm of 0.")
+    some = {name: (found >= 2) & (found < made.count) for name, found in made.tables.items()}
+    few = [name for name, there in some.items() if there.any()]
     if few:
-        yield (f"{', '.join(few)}: some groups have no value in some of the {made.count} imputed tables; their "
-               "estimates come from the other tables.")
-    bare = [name for name, low in made.low.items() if (np.isnan(low) & ~(made.tables[name] == made.count)).any()]
+        yield (f"{', '.join(few)}: {which} no value in some of the {made.count} imputed tables; estimates come from "
+               "the other tables.")
+    bare = [name for name, there in some.items() if (np.isnan(made.low[name]) & there).any()]
     if bare:
-        yield (f"{', '.join(bare)}: some groups have no interval, because the release does not tell whether the "
-               "private table has a value there.")
+        yield (f"{', '.join(bare)}: {which} no interval, because the release does not tell whether the private table "
+               "has a value there.")
     wide = [name for name, found in made.untold.items()
             if ((found > LARGE) & (made.high[name] - made.low[name] > SAME * np.abs(made.values[name]))).any()]
     if wide:
