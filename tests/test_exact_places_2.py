@@ -13,6 +13,7 @@ from test_queries import queries
 
 import trigmech as tm
 from trigmech import workload
+from trigmech._arrays import SAME
 from trigmech.cli import decision, progress
 from trigmech.domain import Domain
 from trigmech.errors import BudgetError
@@ -22,7 +23,7 @@ from trigmech.functions.coordinate_ascent import _best_abscissa
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.drawing import _Fits
-from trigmech.inference.estimate import SAME, Estimate
+from trigmech.inference.estimate import around
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.parts.answers import nothing
 from trigmech.parts.steps import repeated
@@ -88,12 +89,15 @@ def test_drawn_rows_are_asked_for_each_mean_and_each_kept_product(kept):
 # Numbers
 
 
-@pytest.mark.parametrize("size", [-1e200, -3.0, -1e-200, 1e-200, 3.0, 1e200])
-def test_intervals_about_values_of_either_sign_are_flat_if_their_deviation_is_that_of_rounding(size):
+@pytest.mark.parametrize("size", [-1e150, -3.0, -1e-140, 1e-140, 3.0, 1e150])
+def test_values_of_either_sign_have_no_interval_if_their_deviation_is_that_of_rounding(size):
     values = np.full(4, size)
     deviations = abs(size) * np.array([0.0, 0.99 * SAME, 1.01 * SAME, 1.0])
-    estimate = Estimate(values, deviations, values, values, np.zeros(4), 0.95, True)
+    estimate = around(values, deviations**2, 2.0, np.zeros(4), 0.95, True)
     assert estimate.flat.tolist() == [True, True, False, False]
+    for each in (estimate.deviation, estimate.low, estimate.high):
+        assert np.isnan(each).tolist() == [True, True, False, False]
+    np.testing.assert_allclose(estimate.high[2:] - estimate.low[2:], 4.0 * deviations[2:])
 
 
 @pytest.mark.parametrize("deviation", [1e-6, 1e-4, 1e-2])

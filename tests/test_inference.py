@@ -144,6 +144,52 @@ def test_covariances_are_of_noise_and_of_what_is_not_smooth(small):
     assert (small.covariance(psi).diagonal() < np.sum(small.variances(psi), axis=0)).all()
 
 
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_rows_that_cannot_have_what_was_released_have_wider_deviations(delta):
+    """A fit at epsilon 1,000 lacked rows: closed intervals held 124 of 178 values of the table."""
+    made = release(delta)
+    # Nobody is where half of the table is.
+    rows = made.distribution.points[np.argsort(made.distribution.points[:, 0])[:150]]
+    posterior = Posterior(made.release, rows, 0.004)
+    A, y, prior, gain = dense(posterior)
+    off = y - A @ np.full(150, 1.0 / 150)
+    square = off @ np.linalg.solve(A @ prior @ A.T + np.eye(len(y)), off) / len(y)
+    assert square > 1.0 + 4.0 * np.sqrt(2.0 / len(y))
+    assert posterior.strain**2 == pytest.approx(square, rel=1e-4)
+    psi = np.column_stack([rows[:, 0], np.random.default_rng(2).normal(size=150)])
+    psi -= psi.mean(axis=0)
+    wanted = square * np.einsum("ij,ik,kj->j", psi, prior - gain @ A @ prior, psi)
+    found = posterior.variances(psi)
+    np.testing.assert_allclose(found.noise + found.untold, wanted, rtol=1e-3)
+    np.testing.assert_allclose(found.noise, square * np.square(gain.T @ psi).sum(axis=0), rtol=1e-3)
+    left = (np.eye(150) - gain @ A).T @ psi
+    left -= left.mean(axis=0)
+    np.testing.assert_allclose(posterior.covariance(psi), square * (
+        (gain.T @ psi).T @ (gain.T @ psi) + 0.004 / 150 * left.T @ left), rtol=1e-3, atol=1e-9)
+    drawn = psi.T @ posterior.drawn(600, np.random.default_rng(3), sampled=False)
+    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 599) / 599
+    for own, variance, mean in zip(drawn, wanted, psi.T @ posterior.weights, strict=True):
+        assert abs(own.mean() - mean) < 4.0 * np.sqrt(variance / 600)
+        assert low < own.var(ddof=1) / variance < high
+    # Sampling is what it is.
+    more = psi.T @ (posterior.drawn(600, np.random.default_rng(3), sampled=True)
+                    - posterior.drawn(600, np.random.default_rng(3), sampled=False))
+    sampling = np.square(psi).mean(axis=0) / made.release.n
+    assert ((low < more.var(axis=1) / sampling) & (more.var(axis=1) / sampling < high)).all()
+
+
+def test_rows_that_have_what_was_released_have_the_prior_s_deviations(small):
+    assert small.strain == 1.0
+    # A misfit that chance explains is no evidence.
+    y = small.equations.y
+    for square, strain in ((1.0 + 3.9 * np.sqrt(2.0 / y), 1.0), (1.0 + 4.1 * np.sqrt(2.0 / y), None)):
+        own = Posterior(small.release, small.points, small.white)
+        size = float(np.square(small._residual - own.equations.forward(small._middle)).sum()
+                     + np.square(small._middle).sum())
+        own.__dict__["_residual"] = small._residual * np.sqrt(square * y / size)
+        assert own.strain == pytest.approx(np.sqrt(square) if strain is None else strain, rel=1e-4)
+
+
 def test_a_population_varies_by_a_sample_of_n_rows_more(small):
     psi = np.random.default_rng(4).normal(size=150)
     psi -= psi.mean()

@@ -31,6 +31,8 @@ Compute the statistic on every table, and combine the {m} results.
 - Its variance is (1 + 1/{m}) times the variance between the estimates, plus the mean of the {m} squared standard
   errors, each times {factor} (Rubin's rules, 1987). Leave the second part out if your question is about the private
   table itself and not about a population.
+- If all {m} estimates are the same, for example because no table has a row of a rare group, they do not show how far
+  the true value may be from them. Do not report a variance of 0.
 - Each table has {rows:,} rows{scaled}
 
 {factor} is {rows:,} / {n:,}: a table has {rows:,} rows, and the private table has {n:,} {counted}. Packages that

@@ -9,10 +9,10 @@ counts. A normal distribution gives bounds, times a factor that was set by simul
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from trigmech._arrays import Array
+from trigmech._arrays import SAME, Array
 from trigmech._parallel import in_order
 from trigmech._validate import answered, check_level
 from trigmech.evaluation.error_bars import PredictedError
@@ -21,6 +21,8 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
+from trigmech.reconstruction.constrained import ConstrainedRows
+from trigmech.reconstruction.rows import independent_rows
 
 # Nothing private is behind these random numbers: the same for all releases, so bars can be repeated.
 SEED = 2014
@@ -62,10 +64,31 @@ class Resamples:
             errors += [answered(answer, fit, values.shape) - truth for fit in fits]
         factor = FACTOR_OF_WORKLOADS if parts else FACTOR
         deviation = factor * np.sqrt(np.maximum(off, np.mean(np.square(errors), axis=0)))
-        largest = deviation.max(axis=0, initial=0.0) if parts else np.full(1, deviation.max(initial=0.0))
+        if parts:
+            largest = deviation.max(axis=0, initial=0.0)
+        else:
+            # What never differs does not show how far the private table's may be. A bound of 0 would say: not at all.
+            flat = deviation <= SAME * np.abs(values)
+            if flat.any():
+                deviation = np.where(flat & ~self._constant(answer, values), np.inf, deviation)
+            known = deviation[np.isfinite(deviation)]
+            largest = np.full(1, known.max() if known.size else np.inf if values.size else 0.0)
         count = max(values.size // max(len(largest), 1), 1)
         return values, PredictedError(level, deviation, deviation * float(ndtri((1.0 + level) / 2.0)),
                                       largest * float(ndtri(1.0 - (1.0 - level) / (2.0 * count))))
+
+    def _constant(self, answer: Callable[[Array], ArrayLike], values: Array) -> NDArray[np.bool_]:
+        """Return which values are the same in a table that has nothing of the private one, such as a count of rows."""
+        release, rng = self._release, np.random.default_rng(SEED)
+        schema = self._design.schema_given
+        constrained = ConstrainedRows(schema, release.columns, release.closer)
+        rows = independent_rows([np.ones(column.partition.size) for column in release.columns], self._rows, rng)
+        constrained.repair(rows, rng)
+        try:
+            even = answered(answer, constrained.placed(rows, release.domain.d, rng), values.shape, finite_only=False)
+        except Exception:  # A function may raise anything for a table that it was not made for.
+            return np.zeros(values.shape, dtype=np.bool_)
+        return np.asarray(np.abs(even - values) <= SAME * np.abs(values))
 
     def _tables(self, progress: Progress | None) -> list[tuple[Array, list[Array]]]:
         if not self._made:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._arrays import Array
+from trigmech._arrays import SAME, Array
 from trigmech._html import html_table
 from trigmech._validate import check_level, finite
 from trigmech.errors import InputError, shown
 
-# Numbers that vary by less, relative to their size or to each other, do not vary but for rounding.
-SAME = 1e-9
+NO_INTERVAL = "a value that does not vary has none, because nothing shows how far the true value may be from it"
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -21,7 +21,7 @@ class Estimate:
     Parameters
     ----------
     value, deviation, low, high : ndarray
-        In the statistic's shape.
+        In the statistic's shape. All but the value are NaN where there is no interval, see ``flat``.
     untold : ndarray
         The share of the variance, from 0 to 1, that comes from relations that were not measured; 0 if it is unknown.
     level : float
@@ -40,8 +40,12 @@ class Estimate:
 
     @property
     def flat(self) -> NDArray[np.bool_]:
-        """Which intervals have no width (apart from rounding): all tables agree, which tells little about the truth."""
-        return np.asarray(self.deviation <= SAME * np.abs(self.value))
+        """Which values have no interval, because all tables agree there but for rounding.
+
+        What does not vary does not show how far the true value may be from it. An interval without a width would say
+        that there is no distance.
+        """
+        return np.isnan(self.deviation)
 
     @property
     def _what(self) -> str:
@@ -49,14 +53,18 @@ class Estimate:
 
     def __repr__(self) -> str:
         shape = "" if self.value.ndim == 0 else f", shape {self.value.shape}"
-        some = ", ".join(f"{value:.4g} ({low:.4g} to {high:.4g})" for value, low, high in zip(
-            self.value.ravel()[:3], self.low.ravel()[:3], self.high.ravel()[:3], strict=True))
-        return f"Estimate({some}{', ...' if self.value.size > 3 else ''}; {self._what}{shape})"
+        some = ", ".join(f"{value:.4g} (no interval)" if flat else f"{value:.4g} ({low:.4g} to {high:.4g})"
+                         for value, flat, low, high in zip(*(each.ravel()[:3] for each in (
+                             self.value, self.flat, self.low, self.high)), strict=True))
+        why = f"; {NO_INTERVAL}" if self.flat.any() else ""
+        return f"Estimate({some}{', ...' if self.value.size > 3 else ''}; {self._what}{shape}{why})"
 
     def _repr_html_(self) -> str:
-        lines = [(f"{i + 1}", *(f"{number:.5g}" for number in row)) for i, row in enumerate(np.column_stack(
-            [each.ravel() for each in (self.value, self.low, self.high, self.deviation)]))]
-        return html_table(f"Estimates with {self._what}", lines, ("", "value", "low", "high", "deviation"))
+        lines = [(f"{i + 1}", *("" if np.isnan(number) else f"{number:.5g}" for number in row))
+                 for i, row in enumerate(np.column_stack(
+                     [each.ravel() for each in (self.value, self.low, self.high, self.deviation)]))]
+        why = f"; {NO_INTERVAL}" if self.flat.any() else ""
+        return html_table(f"Estimates with {self._what}{why}", lines, ("", "value", "low", "high", "deviation"))
 
 
 def combine(estimates: ArrayLike, variances: ArrayLike | None = None, level: float = 0.95) -> Estimate:
@@ -83,7 +91,8 @@ def combine(estimates: ArrayLike, variances: ArrayLike | None = None, level: flo
     With b the variance of the estimates and u the mean of the variances, the variance is (1 + 1/m) b + u, with
     (m - 1) (1 + u / ((1 + 1/m) b))^2 degrees of freedom (Rubin 1987). Do not subtract u, as the rule for fully
     synthetic data does (Raghunathan, Reiter and Rubin 2003): rows of an imputation are fitted to drawn numbers, not
-    sampled from them, so b does not contain u.
+    sampled from them, so b does not contain u. Where b and u are 0 there is no interval: tables that agree do not show
+    how far the true value may be from theirs.
 
     Examples
     --------
@@ -116,8 +125,12 @@ def combine(estimates: ArrayLike, variances: ArrayLike | None = None, level: flo
 
 
 def around(value: Array, variance: Array, reach: ArrayLike, untold: Array, level: float, population: bool) -> Estimate:
-    """Return an estimate with intervals of so many deviations to both sides; ``untold`` is a part of the variance."""
+    """Return an estimate with intervals of so many deviations to both sides; ``untold`` is a part of the variance.
+
+    A value that does not vary but for rounding has no interval.
+    """
     deviation = np.sqrt(variance)
+    deviation = np.where(deviation <= SAME * np.abs(value), np.nan, deviation)
     half = deviation * reach
     return Estimate(value, deviation, value - half, value + half,
                     np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level, population)

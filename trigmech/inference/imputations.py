@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._arrays import Array
+from trigmech._arrays import SAME, Array
 from trigmech._files import reading
 from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.estimate import SAME, Estimate, around, at_zero, bias, squared, within
+from trigmech.inference.estimate import Estimate, around, at_zero, bias, squared, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 from trigmech.tables.column_types import stacked
@@ -189,6 +189,12 @@ class Imputations:
         InputError
             If the level is not between 0 and 1, or the statistic does not return finite numbers, as many for each
             table.
+
+        Notes
+        -----
+        Where all tables agree there is no interval (NaN), because they do not show how far the true value may be from
+        theirs. That is so for a median at a value of many rows, too: :meth:`Synthesis.sql` knows what a median is, and
+        keeps its value.
         """
         whole, halves, again = self._found(statistic)
         return self.combined(whole, halves, level, again)

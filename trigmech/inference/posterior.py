@@ -9,6 +9,10 @@ normal with known mean and covariance, by a least-squares problem (:mod:`trigmec
 
 Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
 the covariance is that of regressing a statistic's influence function on the measured functions.
+
+With little noise a release can tell more than weights of these rows can have: cells of three columns in which the fit
+has no rows, for example. Then the released numbers are further from what was expected than the noise and the prior say,
+by a chi-square test, and so may be the weights. All deviations are scaled by how much further (Birge 1932).
 """
 
 from collections.abc import Sequence
@@ -43,6 +47,8 @@ RIDGE = 1e-2
 # Noise is taken to have at least this deviation, and at least this part of that of what no measured function tells; and
 # no released number to be further from the fit than so many deviations: hostile noise must not make numbers infinite.
 LEAST, FAINT, FURTHEST, LARGEST = 1e-9, 1e-4, 1e6, 1e200
+# So many deviations of chance above 1, the mean square of what was released beside what was expected is no chance.
+EVIDENT = 4.0
 
 
 class Variances(NamedTuple):
@@ -150,8 +156,26 @@ class Posterior:
 
         Some are below 0.
         """
-        prior = np.zeros((self.m + self._values.shape[1], 1))
-        return 1.0 / self.m + self._weights(self.equations.given(self._residual, prior))[:, 0]
+        return 1.0 / self.m + self._weights(self._middle)[:, 0]
+
+    @cached_property
+    def _middle(self) -> Array:
+        """The mean (k, 1) of the numbers on which weights depend."""
+        return self.equations.given(self._residual, np.zeros((self.equations.k, 1)))
+
+    def _strain(self, middle: Array) -> float:
+        """Return how many times larger deviations are than the prior says, given the mean (k, 1); 1 if not evidently.
+
+        The square is r'(DD' + I)^-1 r / y for the residual r (y,), of which the prior expects 1.
+        """
+        left = self._residual - self.equations.forward(middle)
+        found = float(np.square(left).sum() + np.square(middle).sum()) / self.equations.y
+        return float(np.sqrt(found)) if found > 1.0 + EVIDENT * np.sqrt(2.0 / self.equations.y) else 1.0
+
+    @cached_property
+    def strain(self) -> float:
+        """How many times larger deviations are than the prior says, judging by the released numbers; at least 1."""
+        return self._strain(self._middle)
 
     def drawn(self, count: int, rng: np.random.Generator, sampled: bool, paired: bool = False) -> Array:
         """Return weights (m, count) as they may be after the release, each column drawn for itself.
@@ -164,7 +188,12 @@ class Posterior:
         prior = rng.normal(size=(self.m + self._values.shape[1], count))
         if paired:
             prior[:, count // 2 :] = -prior[:, : count // 2]
-        x = self._weights(self.equations.given(noisy, prior, OF_DRAWS))
+        # The last column is the mean, which costs little beside the others.
+        v = self.equations.given(np.column_stack([noisy, self._residual]), np.pad(prior, ((0, 0), (0, 1))), OF_DRAWS)
+        strain, middle = self._strain(v[:, -1:]), self._weights(v[:, -1:])
+        x = self._weights(v[:, :-1])
+        if strain > 1.0:
+            x = middle + strain * (x - middle)
         if sampled:
             more = rng.normal(0.0, 1.0 / np.sqrt(self.release.n * self.m), x.shape)
             x += more - more.mean(axis=0)
@@ -189,14 +218,15 @@ class Posterior:
         pulled, found, seen = self._explained(influence)
         noise = (seen**2).sum(axis=0)
         untold = np.maximum(np.einsum("ij,ij->j", pulled, found) - noise, 0.0)
-        return Variances(noise, untold + (self._of_places(influence) ** 2).sum(axis=0))
+        wider = self.strain**2
+        return Variances(wider * noise, wider * untold + (self._of_places(influence) ** 2).sum(axis=0))
 
     def covariance(self, influence: Array) -> Array:
         """Return the covariance (q, q) that the noise, and what is not smooth, give statistics of these influences."""
         _, found, seen = self._explained(influence)
         rough = found[: self.m]
         places = self._of_places(influence)
-        return np.asarray(seen.T @ seen + rough.T @ rough + places.T @ places)
+        return np.asarray(self.strain**2 * (seen.T @ seen + rough.T @ rough) + places.T @ places)
 
     @cached_property
     def _single_functions(self) -> tuple[Array, Array, NDArray[np.int64]]:

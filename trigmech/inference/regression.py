@@ -1,13 +1,16 @@
 """Regressions on imputations: coefficients with standard errors that include the noise, and naive ones. Public."""
 
 import math
+import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
-from trigmech._arrays import Array, Integers
+from trigmech._arrays import SAME, Array, Integers
 from trigmech._optional import need
 from trigmech._validate import check_choice, check_level
 from trigmech.errors import InputError
@@ -36,7 +39,8 @@ class Regression:
         The coefficients' names.
     values, deviations, low, high, p : ndarray
         The coefficients, their standard errors, the ends of their intervals, and p values of the hypothesis that they
-        are 0. NaN where fewer than two tables have a value.
+        are 0. NaN where fewer than two tables have a value, and all but the coefficient where nothing tells how far the
+        true one may be from it; ``notes`` say why.
     naive : ndarray
         The standard errors that one synthetic table of as many rows as the private one would seem to have. They do not
         count the noise of the release: do not use them.
@@ -128,7 +132,7 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
     check_choice("family", family, Family)
     check_level(level)
     model = _Model(imputations.schema, parsed_formula(formula, imputations.schema.table_names), family)
-    model.begin(imputations.columns(0))
+    model.begin(imputations)
     whole, halves, naive = [], [], []
     for i in range(len(imputations)):
         y, X, places = model.data(imputations.columns(i))
@@ -141,6 +145,7 @@ def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", 
                       for k in range(len(imputations.rehearsed))]).reshape(-1, 3, len(model.names))
     made = _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), again, level)
     counted = [] if model.counted is None else [f"{model.formula.response} = {model.counted!r} counts as 1."]
+    counted += [f"{name} = {value!r} is the reference." for name, value in model.references.items()]
     return replace(made, notes=(*counted, *made.notes))
 
 
@@ -155,6 +160,8 @@ class _Model:
     """A formula with its data: the same columns of its matrix for every table."""
 
     names: tuple[str, ...] = ()
+    # Of numbers that count as categories.
+    references: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, schema: Schema, formula: Formula, family: str) -> None:
         from formulaic import Formula as Parsed
@@ -164,15 +171,28 @@ class _Model:
         self._levels = {name: self._levels_of(name) for name in formula.columns.values()}
         self._check_width()
 
-    def begin(self, table: dict[str, Any]) -> None:
+    def begin(self, imputations: Imputations) -> None:
         """Find the coefficients' names in a table; raise an InputError if it does not tell all of them."""
-        matrix = self._matrix(self._frame(table))[1]
+        for safe in dict.fromkeys(NUMBERS_AS_CATEGORIES.findall(self.formula.right)):
+            name = self.formula.columns[safe]
+            if self._levels[name] is None and (values := self._values_of(imputations, safe, name)):
+                self._levels[name], self.references = values, {**self.references, name: values[0]}
+        y, matrix = self._matrix(self._frame(imputations.columns(0)))
         self.names = tuple(self.formula.label(str(name)) for name in matrix.columns)
         held = matrix.to_numpy(dtype=np.float64)
+        if not (np.isfinite(held).all() and np.isfinite(y).all()):
+            raise InputError("the formula is not a finite number in some rows, for example the logarithm of 0; write "
+                             "log1p(name) or I(...) instead")
         present = held[:, held.any(axis=0)]
         if not len(held) or np.linalg.matrix_rank(present) < present.shape[1]:
             raise InputError("the terms of the formula depend on each other, or a table has fewer rows than the "
                              "formula has coefficients; leave terms out")
+        # By the residual's size alone: nothing is estimated, and rounding would look like an interval.
+        if self.family == "gaussian" and y.min() < y.max():
+            left = y - present @ np.linalg.lstsq(present, y, rcond=None)[0]
+            if float(np.abs(left).max()) <= SAME * float(np.abs(y).max()):
+                raise InputError("the left side of the formula follows from the terms exactly, so there is nothing to "
+                                 "estimate")
 
     def coefficients(self, table: dict[str, Any]) -> tuple[Array, Array]:
         """Return the coefficients and their standard errors in a table; NaN where it tells nothing of them."""
@@ -229,6 +249,20 @@ class _Model:
         if column.categories is None or not isinstance(column.categories[0], str):
             return None
         return list(column.categories)
+
+    def _values_of(self, imputations: Imputations, safe: str, name: str) -> list[Any] | None:
+        """Return the values that a number has in any table, as categories; None if it counts as a number, too.
+
+        The first one is the reference. It should be in every half, or another category would take its place there.
+        """
+        if safe in (self.formula.left + self.formula.right).replace(f"C({safe})", ""):
+            return None
+        halves = [set(np.ma.masked_array(half[name]).compressed().tolist())
+                  for i in range(len(imputations)) for half in imputations.halves(i)]
+        values, always = sorted(set.union(*halves)), set.intersection(*halves)
+        if len(values) > MOST_COLUMNS:
+            raise InputError(f"C({name}) has {len(values):,} values, more than {MOST_COLUMNS}; use the number itself")
+        return sorted(values, key=lambda value: (value != min(always, default=values[0]), value))
 
     def _check_width(self) -> None:
         """Raise an InputError before a matrix of very many columns is made."""
@@ -291,6 +325,8 @@ class _Model:
                 raise InputError(f"the formula cannot be computed: {why}") from None
 
 
+# Columns of numbers whose values count as categories.
+NUMBERS_AS_CATEGORIES = re.compile(r"C\((column_\d+_)\)")
 CONTEXT = {"log1p": np.log1p, "abs": np.abs, "sqrt": np.sqrt}
 
 
@@ -312,7 +348,7 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
             bare = True
             continue
         each = imputations.combined(whole[there, k], halves[there][:, :, k], level, again[:, :, k])
-        value, deviation, same = float(each.value), float(each.deviation), bool(each.flat.all())
+        same = bool(each.flat.all())
         flat |= same
         p = imputations.tested(whole[there, k : k + 1], halves[there][:, :, k : k + 1],
                                again[:, :, k : k + 1]) if not same else math.nan
@@ -321,8 +357,8 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
         # Of a table without such rows nothing follows; see `trigmech.inference.sql`.
         told = mostly_there(whole[:, k], level)
         bare |= not told
-        ends = (float(each.low), float(each.high), p) if told and not same else (math.nan,) * 3
-        found[:, k] = value, deviation, *ends, alone, float(each.untold)
+        known = (float(each.deviation), float(each.low), float(each.high), p) if told and not same else (math.nan,) * 4
+        found[:, k] = float(each.value), *known, alone, float(each.untold)
     notes = [f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates come "
              "from the other tables, if there are any."] if few else []
     if bare:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._arrays import Array
+from trigmech._arrays import SAME, Array
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
-from trigmech.inference.estimate import SAME
 from trigmech.inference.imputations import Imputations, truth_of
 from trigmech.inference.sql_question import ENDS, GROWING, MARK, PLACES, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema, counted
@@ -100,7 +99,8 @@ class Answer:
                 "tables": {name: found.tolist() for name, found in self.tables.items()}, "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        columns = {name: [_shown(value) for value in values] for name, values in self.columns.items()}
+        columns = {name: ["(missing)" if value is None and name in self.keys else _shown(value) for value in values]
+                   for name, values in self.columns.items()}
         widths = {name: max(len(name), *map(len, values), 1) if values else len(name)
                   for name, values in columns.items()}
         lines = ["  ".join(name.ljust(widths[name]) if name in self.keys else name.rjust(widths[name])
@@ -263,6 +263,8 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
                     held["low"][name][g] = held["high"][name][g] = math.nan
                 if growing and values.min() >= 0.0:
                     held["low"][name][g] = max(held["low"][name][g], 0.0)
+                if function in GROWING - {"sum"}:
+                    held["high"][name][g] = min(held["high"][name][g], float(imputations.n))
     kept = _sorted(question, groups, held["values"])
     names = [name for name, key in zip(question.names, question.keys, strict=True) if key]
     keys = {name: [groups[g][k] for g in kept] for k, name in enumerate(names)}
@@ -276,7 +278,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
 
 
 FLAT = {"counted": "as rare rows may be missing from the tables, the interval reaches as far as such rows may be",
-        "place": "the interval has no width, but the true value may differ a little",
+        "place": "they are quantiles that many rows share, so the interval is this value alone",
         "unknown": "there is no interval, because the tables do not tell how far the true value may be from theirs"}
 
 
@@ -284,11 +286,12 @@ def _of_flat(imputations: Imputations, question: Question, function: str, value:
              ) -> tuple[tuple[float, float], str]:
     """Return the interval of an aggregate that is the same in all tables, and which sentence of `FLAT` says why.
 
-    What no table has can still be there. A count of such rows has the bound of :meth:`Imputations.unseen`. A value that
-    all tables have in their middle is one that many rows decide. Else nothing is known.
+    What no table has can still be there. A count of such rows has the bound of :meth:`Imputations.unseen`. A quantile
+    is one of few values if many rows have the same one. If m draws of such a value agree, another draw differs with
+    probability 1 / (m + 2), by Laplace's rule of succession. Else nothing is known.
     """
     everybody = float(imputations.n)
-    if function in PLACES:
+    if function in PLACES and 1.0 / (len(imputations) + 2) <= 1.0 - level + SAME:
         return (value, value), "place"
     if function == "count_star" and question.of_all:
         return (value, value), ""
@@ -346,14 +349,20 @@ def _sorted(question: Question, groups: list[tuple[Any, ...]], values: dict[str,
 
 
 def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterator[str]:
-    few = [name for name, found in made.tables.items() if (found < made.count).any()]
+    which = "some groups have" if any(question.keys) else "the answer has"
+    absent = [name for name, found in made.tables.items() if (found < 2).any()]
+    if absent:
+        yield (f"{', '.join(absent)}: {which} no estimate, because fewer than two imputed tables have a finite value; "
+               "perhaps hardly a row fits the conditions, or the query divides by 0 or takes the logarithm of 0.")
+    some = {name: (found >= 2) & (found < made.count) for name, found in made.tables.items()}
+    few = [name for name, there in some.items() if there.any()]
     if few:
-        yield (f"{', '.join(few)}: some groups have no value in some of the {made.count} imputed tables; their "
-               "estimates come from the other tables.")
-    bare = [name for name, low in made.low.items() if (np.isnan(low) & ~(made.tables[name] == made.count)).any()]
+        yield (f"{', '.join(few)}: {which} no value in some of the {made.count} imputed tables; estimates come from "
+               "the other tables.")
+    bare = [name for name, there in some.items() if (np.isnan(made.low[name]) & there).any()]
     if bare:
-        yield (f"{', '.join(bare)}: some groups have no interval, because the release does not tell whether the "
-               "private table has a value there.")
+        yield (f"{', '.join(bare)}: {which} no interval, because the release does not tell whether the private table "
+               "has a value there.")
     wide = [name for name, found in made.untold.items()
             if ((found > LARGE) & (made.high[name] - made.low[name] > SAME * np.abs(made.values[name]))).any()]
     if wide:

@@ -31,6 +31,8 @@ FUNCTIONS = {
     "lower", "upper", "length", "trim", "substr", "substring", "left", "right", "contains", "starts_with", "ends_with",
     "concat", "year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "date_part", "datepart",
     "date_trunc", "date_diff", "datediff", "nullif", "coalesce", "ifnull"}
+# One row, or few, decide them.
+ENDMOST = {"max", "min", "arg_max", "arg_min", "first", "last", "any_value"}
 REMEDY = ("ask for aggregates, such as avg(age) or count(*); rows are made by `trigmech sample`")
 # Of a query, what must be empty.
 NO_PARTS = {"having": "having", "sample": "using sample", "qualify": "qualify"}
@@ -142,7 +144,8 @@ def _tree(connection: Any, query: str) -> Tree:
         raise InputError(f"the query cannot be read: {first_line(problem)}") from None
     if tree.get("error"):
         why = str(tree.get("error_message", "")).splitlines() or [""]
-        raise InputError("only one SELECT statement may be asked" if tree.get("error_type") == "not implemented" else
+        raise InputError("only one SELECT statement may be asked, and no other statement" if
+                         tree.get("error_type") == "not implemented" else
                          f"the query cannot be read: {why[0][:300]}")
     if len(tree["statements"]) != 1 or tree["statements"][0]["node"].get("type") != "SELECT_NODE":
         raise InputError("only one SELECT statement may be asked, without UNION or other statements")
@@ -174,11 +177,15 @@ def _check(part: Any, aggregates: bool) -> None:
     for each in _expressions(part):
         if each["class"] not in CLASSES:
             star = each["class"] == "STAR"
-            raise InputError(f"a query must not have {'*' if star else each['class'].lower()}; it may have columns, "
+            what = "*" if star else f"a {each['class'].lower()}"
+            raise InputError(f"a query must not have {what}; it may have columns, "
                              f"constants, operators, CASE, CAST and functions{'; ' + REMEDY if star else ''}")
         if each["class"] != "FUNCTION":
             continue
         name = _name(each)
+        if name in ENDMOST:
+            raise InputError(f"a query must not have the function {name!r}: one row decides it, so a release does not "
+                             "tell it; quantile_cont(column, 0.99), for example, can be asked")
         if name not in FUNCTIONS | AGGREGATES or each.get("schema") or each.get("catalog"):
             raise InputError(f"a query must not have the function {name!r}; it may have the aggregates "
                              f"{', '.join(sorted(AGGREGATES))} and simple functions of numbers, texts and dates")
@@ -281,8 +288,8 @@ def _arranged(node: Tree, items: Sequence[Tree]) -> tuple[tuple[tuple[int, bool]
         elif each.get("type") == "LIMIT_MODIFIER" and not each.get("offset") and _integer(each.get("limit") or {}):
             limit = _integer(each["limit"])
         else:
-            raise InputError("a query must not have DISTINCT, OFFSET or a LIMIT that is not a number; it may have "
-                             "ORDER BY and LIMIT")
+            raise InputError("a query must not have DISTINCT, OFFSET or a LIMIT that is no whole number above 0; it "
+                             "may have ORDER BY and LIMIT")
     return tuple(order), limit
 
 

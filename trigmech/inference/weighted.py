@@ -90,7 +90,8 @@ class WeightedTable:
         The variance is that of the noise, of what no measured function tells and, for a population, of sampling, with
         the mean square of the bias that rehearsals of the release show. The bias is that of the influence's mean.
         :meth:`estimate` counts that of the statistic itself, which is larger where a statistic is far from linear, as
-        coefficients of correlated columns are.
+        coefficients of correlated columns are. A statistic on which no row has an influence has no interval (NaN),
+        because nothing shows how far the true value may be from it.
         """
         check_level(level)
         psi = self._checked(influence)
