@@ -299,7 +299,8 @@ def steps(run: Run, made: Any, folder: Any, *, heavy: bool = True) -> None:
                 name = run.schema.names[-1]
                 bars = loaded.error_bars(lambda table: np.mean(np.ma.getmaskarray(table[name])
                                                                | (np.ma.getdata(table[name]) == table[name][0])))
-                assert np.isfinite(bars.error.bound).all()
+                # Infinite where no plausible table differs: the share may be the same in all of them.
+                assert (bars.error.bound >= 0.0).all()
             if heavy:
                 step = "report"
                 page.write(loaded, folder / "made.html")
