@@ -386,3 +386,24 @@ def test_nine_pairs_are_drawn_and_twenty_listed(monkeypatch):
     assert len(said["table"].rows) == 20
     assert said["table"].links == [*(f"pair-{k}" for k in range(1, 10)), *[""] * 11]
     assert said["table"].caption == "The 20 pairs with the strongest released dependence"
+
+
+@pytest.mark.parametrize("released", [None, (np.full(3, -1e3), np.full(3, 50.0)), (np.full(3, 1e3), np.full(3, 50.0))],
+                         ids=["nothing released", "below 0", "above 1"])
+@pytest.mark.parametrize("truth", [None, np.zeros(3)], ids=["alone", "beside the truth"])
+def test_pictures_of_values_that_no_row_has_start_at_0_and_have_room(released, truth):
+    figure = bars(("a", "b", "c"), np.zeros(3), truth, released)
+    (axes,) = figure.axes
+    least, most = axes.get_xlim()
+    assert least == 0.0
+    assert most > 0.0
+    figure = histogram(np.linspace(0.0, 1.0, 4), np.zeros(3), truth, [(0.0, "0"), (1.0, "1")], released)
+    least, most = figure.axes[0].get_ylim()
+    assert least == 0.0
+    assert most > 0.0
+
+
+def test_distances_that_are_all_0_have_room():
+    axes = distributions([np.zeros(5), np.zeros(4)], ["a", "b"], "distance").axes[0]
+    assert axes.get_xlim()[0] == 0.0
+    assert axes.get_xlim()[1] > 0.0

@@ -142,7 +142,9 @@ def bars(labels: Sequence[str], shares: Array, truth: Array | None, released: No
     axes.set_yticks(at, names)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(left=0.0)
+    # Where no value has a row and all released shares are below 0, nothing else needs room.
+    most = axes.get_xlim()[1]
+    axes.set_xlim(0.0, most if most > 0.0 else 1.0)
     _percent(axes.xaxis)
     return figure
 
