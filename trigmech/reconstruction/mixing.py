@@ -59,8 +59,8 @@ class FurtherRows:
     fitted: Points of weight 0 are left out.
     part: The part of all rows that these are, above 0: their tables have so much more noise.
 
-    Privacy: post-processing. Cost: about 7 microseconds a row for 17 columns and 300 tables, and
-    a second before the first row; memory for blocks of 2^16 rows.
+    Privacy: post-processing. Cost: about 10 microseconds a row for 17 columns and 300 tables, and a second before the
+    first row; memory for blocks of 2^16 rows, or of all fitted rows if these are more, one for each thread.
     """
 
     def __init__(self, schema: Schema, release: Release, fitted: Distribution, part: float = 1.0) -> None:
