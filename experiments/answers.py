@@ -194,12 +194,15 @@ def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dic
 
 def of_methods(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
     _, names = truth(head["kind"])
-    oracle = np.array(result["oracle"])
-    return [line for method in METHODS for line in pd.DataFrame({
-        **head, "method": method, "statistic": names,
-        "held": (np.abs(result[f"{method} error"]) <= np.array(result[f"{method} half"])).astype(float),
-        "width": np.array(result[f"{method} half"]) / (NORMAL * oracle),
-        "square": np.square(np.array(result[f"{method} error"]) / oracle)}).to_dict("records")]
+    oracle, lines = np.array(result["oracle"]), list[dict[str, Any]]()
+    for method in METHODS:
+        error, half = (np.array(result[f"{method} {what}"]) for what in ("error", "half"))
+        # An answer without an interval neither holds the truth nor misses it.
+        lines += pd.DataFrame({
+            **head, "method": method, "statistic": names,
+            "held": np.where(np.isnan(half), np.nan, np.abs(error) <= half),
+            "width": half / (NORMAL * oracle), "square": np.square(error / oracle)}).to_dict("records")
+    return lines
 
 
 def page(name: str, means: pd.DataFrame, asked: Asked) -> list[str]:

@@ -529,3 +529,14 @@ def test_on_each_small_table_the_default_has_the_least_error_of_pairs_as_the_pag
         means = of_table.groupby("method")["mean"].min()
         assert rivals <= set(means.index)
         assert means["default"] < min(means[method] for method in rivals), name
+
+
+def test_an_answer_without_an_interval_neither_holds_the_truth_nor_misses_it(monkeypatch):
+    from experiments import answers
+
+    monkeypatch.setattr(answers, "truth", lambda kind: (np.zeros(3), ("means", "means", "quantiles")))
+    result = {f"{method} error": [0.5, 2.0, 0.0] for method in answers.METHODS} | {
+        f"{method} half": [1.0, 1.0, np.nan] for method in answers.METHODS} | {"oracle": [1.0, 1.0, 1.0]}
+    lines = answers.of_methods({"kind": "any"}, result)
+    assert [line["held"] for line in lines[:2]] == [1.0, 0.0]
+    assert all(np.isnan(line["held"]) and np.isnan(line["width"]) for line in lines[2::3])
