@@ -3,7 +3,6 @@
 import csv
 import itertools
 import signal
-import sys
 import threading
 import time
 from contextlib import nullcontext
@@ -95,14 +94,13 @@ def test_a_look_by_other_separators_leaves_a_file_as_it_was(tmp_path):
 
 @pytest.mark.parametrize("kind", ["i2", "i8", "u4", "f4", "f8"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_numbers_whose_bytes_stand_in_another_order_are_not_misread_by_arrow(kind, masked):
+def test_numbers_whose_bytes_stand_in_another_order_are_the_same_in_arrow(kind, masked):
     def column(order):
         values = np.array([1, 2, 300], dtype=order + kind)
         return np.ma.MaskedArray(values, [False, True, False]) if masked else values
 
-    assert to_arrow(column("=")).to_pylist() == [1, None if masked else 2, 300]
-    with pytest.raises(NotImplementedError, match="Byte-swapped"):
-        to_arrow(column(">" if sys.byteorder == "little" else "<"))
+    for order in "=<>":
+        assert to_arrow(column(order)).to_pylist() == [1, None if masked else 2, 300]
 
 
 @pytest.mark.parametrize("error", [MemoryError("7"), BudgetError("words"), InputError("words")])

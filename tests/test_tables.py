@@ -82,6 +82,23 @@ def test_arrays_of_any_number_type_become_float64(dtype):
     assert matrix.flags.c_contiguous
 
 
+@pytest.mark.parametrize("kind", ["i2", "i8", "u4", "f4", "f8"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_numbers_of_either_order_of_bytes_are_the_same_in_arrays_and_dataframes(kind, order):
+    values = np.array([1, 2, 300, 7], dtype=order + kind)
+    for table in (values[:, None], pd.DataFrame({"x": values})):
+        np.testing.assert_array_equal(tables.to_matrix(table, ("x",)), [[1], [2], [300], [7]])
+    # A row alone means the same as among others.
+    assert tables.to_matrix(pd.DataFrame({"x": values[2:3]}), ("x",)) == [[300.0]]
+
+
+@pytest.mark.parametrize("kind", ["S4", "c16", "m8[s]"])
+def test_bytes_of_another_order_that_are_no_real_numbers_are_refused(kind):
+    values = np.zeros(3, dtype=f">{kind}" if kind != "S4" else kind)
+    with pytest.raises(InputError, match="column 'x' must be numeric"):
+        tables.to_matrix(pd.DataFrame({"x": pd.Series(values)}), ("x",))
+
+
 def test_an_array_that_fits_is_not_copied():
     array = np.ones((3, 2))
     assert np.shares_memory(tables.to_matrix(array, ("a", "b")), array)

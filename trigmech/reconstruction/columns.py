@@ -77,7 +77,7 @@ def released_columns(looks: Sequence[Measurement[Look]]) -> tuple[ReleasedColumn
 
 
 def expected_error(look: Measurement[Look]) -> float | None:
-    """Return by how much a column of many categories is expected to be off, in total variation; None of others.
+    """Return by how much a column of many categories is expected to be off, in total variation; None for other columns.
 
     Cost: as of `released_column`.
     """

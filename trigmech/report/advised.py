@@ -202,7 +202,7 @@ def _parts(steps: Sequence[Step], schema: Schema, smallest: Mapping[str, float |
              Section("Columns", Table("Shares of rows are expected to be off by", ("Column", "Good from ε", *epsilons),
                                       columns)),
              Section("In their own units", _units(steps, epsilons),
-                     "The standard deviation of the noise; 1 error of 20 is larger than twice as much. Points are "
+                     "The standard deviation of the noise; 1 error in 20 is more than twice as large. Points are "
                      "percentage points.")]
     if steps[0].expected.pairs:
         found.append(Section("Pairs of columns", _pairs(steps, epsilons, smallest),

@@ -71,7 +71,7 @@ class Preview:
         width = max(map(len, names), default=0)
         looked = "no cell was read" + " except the persons' identifiers" * (self.whose == "persons")
         lines = [f"{self.n:,} {self.whose}, budget {self.budget}: nothing is charged, and {looked}",
-                 "expected noise in the release (standard deviation; 1 error of 20 is larger than twice as much):",
+                 "expected noise in the release (standard deviation; 1 error in 20 is more than twice as large):",
                  *(f"  {name:<{width}}  {each}" for name, each in zip(names, self.columns, strict=True)),
                  *(f"  {each}" for each in self.together), self.outlook.words]
         if self.outlook.predicted:

@@ -58,7 +58,8 @@ def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
     import pyarrow
 
     mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
-    if categories is None and column.dtype.kind in "iuf" and column.dtype.isnative:
+    if categories is None and column.dtype.kind in "iuf":
+        column = column.astype(column.dtype.newbyteorder("="), copy=False)
         # Of an array pyarrow would ask pandas whether it is one of its own, and importing it takes long.
         present = None if mask is None else pyarrow.py_buffer(np.packbits(~mask, bitorder="little"))
         return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(column.dtype), len(column), [

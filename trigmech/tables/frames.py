@@ -108,7 +108,7 @@ class Columns:
                     found = numbers_of_objects(series.to_numpy())
                 elif _native_type(series).startswith("null"):
                     found = np.full(self.n, np.nan)
-                elif dtype.is_numeric() or dtype == nw.Boolean:
+                elif dtype.is_numeric() or dtype == nw.Boolean or _swapped(series):
                     found = _to_floats(series)
         if found is None:
             raise InputError(f"column {name!r} must be numeric; its type is {kind}: convert it to numbers, or "
@@ -351,6 +351,12 @@ def _no_quotes(rule: str) -> Iterator[None]:
         raise
     except BaseException:  # A panic of polars is not an Exception.
         raise InputError(rule) from None
+
+
+def _swapped(series: "nw.Series") -> bool:
+    """Return whether pandas holds numbers whose bytes stand in the other order, as files of some instruments have."""
+    kind = series.to_native().dtype if series.implementation.is_pandas_like() else None
+    return isinstance(kind, np.dtype) and kind.kind in "iuf" and not kind.isnative
 
 
 def _to_floats(series: "nw.Series") -> NDArray:
