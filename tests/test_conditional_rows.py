@@ -328,3 +328,31 @@ def test_few_rows_that_match_are_not_drawn_from_by_their_effective_number(monkey
                                           np.random.default_rng(0), {"a": "p"}))
         assert {cell[0] for cell in made} == {"p"}
         assert asked == ([] if drawn_from else [700])
+
+
+@pytest.mark.parametrize(("hidden", "value"), [
+    (tm.Column("y", 0, 1, missing="keep"), 0.5),
+    (tm.Column("y", "2020-01-01", "2020-12-31", "datetime", missing="keep"), datetime.datetime(2020, 5, 1)),
+    (tm.Column("y", kind="categorical", categories=("a", "b", "c"), missing="keep"), "a"),
+    (tm.Column("y", kind="ordinal", categories=("low", "high"), missing="keep"), "low")],
+    ids=lambda each: getattr(each, "kind", ""))
+def test_rows_can_be_given_values_though_noise_hides_all_that_the_schema_allows_of_another_column(hidden, value):
+    """All rows of the release miss the value, which the schema forbids; it was refused to make any row."""
+    schema = tm.Schema([tm.Column("x", 0, 1), hidden], constraints=["y is not missing"])
+    partitions = [partition.cut(np.linspace(-1.0, 1.0, 9)) if partition.value is not None else partition
+                  for partition in columns_of(schema.domain)]
+    absent = np.zeros(partitions[1].size)
+    absent[len(partitions[1].indicators) - 1] = 1.0
+    columns = (ReleasedColumn(partitions[0], np.full(8, 1.0 / 8.0), 1e-3), ReleasedColumn(partitions[1], absent, 1e-3))
+    release = Release(300, schema.domain, (), columns)
+    fitted = Distribution(schema.to_cube(pd.DataFrame({"x": [0.1], "y": [value]})), np.ones(1))
+    points = conditional_points(schema, release, fitted, 20, np.random.default_rng(0), {"x": (0.9, 1.0)}, None)
+    rows = schema.decode(points)
+    assert len(points) == 20
+    assert np.asarray(rows["x"]).min() >= 0.9
+    assert not np.ma.getmaskarray(rows["y"]).any()
+    # Values of the given column that have no mass are still refused.
+    only = ReleasedColumn(partitions[0], np.eye(8)[0], 1e-3)
+    with pytest.raises(InputError, match="cannot make such a row"):
+        conditional_points(schema, Release(300, schema.domain, (), (only, columns[1])), fitted, 20,
+                           np.random.default_rng(0), {"x": (0.9, 1.0)}, None)

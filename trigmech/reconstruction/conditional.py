@@ -142,6 +142,8 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
                 beside = nearest_probabilities((own[one] / np.maximum(whole, TINY)) @ table, float(own[one].sum()))
                 masses[pair.columns[other]] = masses[pair.columns[other]] * (
                     beside / np.maximum(all_others, TINY))[pair.maps[other]]
+    # If noise hides all that the schema allows of another column, its allowed positions are even.
+    masses = [mass if mass.any() else constrained.allowed(j).astype(np.float64) for j, mass in enumerate(masses)]
     totals = [float(mass.sum()) for mass in masses]
     if not (part > 0.0 and min(totals) > 0.0):
         return None
