@@ -1,6 +1,7 @@
 """Samples of more rows than were fitted: new rows, whose tables are those of the fitted ones."""
 
 import re
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -172,6 +173,54 @@ def test_later_blocks_get_the_differences_of_earlier_ones(made, monkeypatch):
     mixing.FurtherRows(SCHEMA, made.release, made.distribution).sample(5 * 2_400, np.random.default_rng(0))
     assert given[:mixing.CHAINS] == [None] * mixing.CHAINS
     assert all(later is earlier for later, earlier in zip(given[mixing.CHAINS:], left, strict=False))
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_block_that_fails_ends_all(made, monkeypatch, threads):
+    class Broken(mixing._Mixer):
+        def mixed(self, chosen, apart, rng):
+            if apart is not None:
+                raise MemoryError("planted")
+            return super().mixed(chosen, apart, rng)
+
+    monkeypatch.setattr(mixing, "_Mixer", Broken)
+    monkeypatch.setattr(mixing, "BLOCK", 2_400)
+    monkeypatch.setenv("TRIGMECH_NUM_THREADS", str(threads))
+    blocks = mixing.FurtherRows(SCHEMA, made.release, made.distribution).blocks(9 * 2_400, np.random.default_rng(0))
+    with pytest.raises(MemoryError, match="planted"):
+        list(blocks)
+
+
+@pytest.mark.parametrize("taken", [1, 4])
+def test_blocks_that_nobody_takes_are_not_waited_for(made, monkeypatch, taken):
+    monkeypatch.setattr(mixing, "BLOCK", 2_400)
+    monkeypatch.setenv("TRIGMECH_NUM_THREADS", "3")
+    further = mixing.FurtherRows(SCHEMA, made.release, made.distribution)
+    whole = further.sample(9 * 2_400, np.random.default_rng(0))
+    blocks = further.blocks(9 * 2_400, np.random.default_rng(0))
+    first = [next(blocks) for _ in range(taken)]
+    blocks.close()
+    np.testing.assert_array_equal(np.concatenate(first), whole[: sum(map(len, first))])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_differences_of_finished_blocks_are_forgotten(made, monkeypatch, threads):
+    held = list[weakref.ref[np.ndarray]]()
+
+    class Spy(mixing._Mixer):
+        def mixed(self, chosen, apart, rng):
+            rows, after = super().mixed(chosen, apart, rng)
+            held.append(weakref.ref(after))
+            return rows, after
+
+    monkeypatch.setattr(mixing, "_Mixer", Spy)
+    monkeypatch.setattr(mixing, "BLOCK", 2_400)
+    monkeypatch.setenv("TRIGMECH_NUM_THREADS", str(threads))
+    blocks = mixing.FurtherRows(SCHEMA, made.release, made.distribution).blocks(40 * 2_400, np.random.default_rng(0))
+    for taken, _ in enumerate(blocks, 1):
+        # Blocks of both chains, and those that were begun ahead.
+        assert sum(each() is not None for each in held) <= 2 * threads + 2 * mixing.CHAINS, taken
 
 
 def exchanges(table, *more, told=None):
