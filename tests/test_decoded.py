@@ -299,7 +299,7 @@ def test_reports_write_hours_as_hours():
      "whole hours"),
     ({"lower": "2020-01-01T05:10", "upper": "2020-01-01T05:50", "resolution": "hour"}, "at least an hour before"),
     ({"lower": "2020-01-01", "upper": "2020-01-01"}, "at least a day before"),
-    ({"lower": 0, "upper": 1, "kind": "integer", "resolution": "day"}, "resolution is for the kinds datetime")])
+    ({"lower": 0, "upper": 1, "kind": "integer", "resolution": "day"}, "resolution is for the kind datetime")])
 def test_resolutions_that_break_a_rule_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Column("t", **{"kind": "datetime"} | options)

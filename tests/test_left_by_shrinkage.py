@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trigmech as tm
+from trigmech.evaluation import features
 from trigmech.evaluation.features import causes_of, left_wrong
 from trigmech.evaluation.forecast import OF_LEFT, forecast
 from trigmech.evaluation.judgement import compared_rows
@@ -86,3 +87,26 @@ def test_the_forecast_is_no_better_than_what_is_left_wrong_in_the_tables(release
 
 def errors_of(made):
     return np.array([each.error for each in forecast(made.release, made.schema, made.distribution.points).pairs])
+
+
+def test_of_many_tables_some_tell_the_part_of_the_noise_that_is_left(releases, monkeypatch):
+    whole = causes(releases[0])
+    asked = []
+
+    def quarter(table, made, estimate, deviation, rng):
+        asked.append(table)
+        return 0.25 * table.size * deviation**2
+
+    monkeypatch.setattr(features, "left_wrong", quarter)
+    every = causes(releases[0])
+    assert len(asked) == 15
+    asked.clear()
+    monkeypatch.setattr(features, "MOST_TABLES", 4)
+    some = causes(releases[0])
+    assert len({id(table) for table in asked}) == len(asked) == 4
+    # The part is a half in any of them, and all pairs get their own noise times this part.
+    np.testing.assert_allclose(some.left, every.left, rtol=1e-12)
+    assert (some.left > 0.0).all()
+    # Nothing else of a release depends on which tables are chosen.
+    for name in ("columns", "pairs", "correlations", "groups", "strengths"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(whole, name))
