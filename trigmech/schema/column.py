@@ -123,8 +123,8 @@ class Column:
                                      ("private_categories", self.private_categories, ("categorical",))):
             if given and self.kind not in kinds:
                 usual = ", which a column is unless you name its kind" if self.kind == "continuous" else ""
-                known = f"kind{'s' * (len(kinds) > 1)} {' and '.join(kinds)}"
-                raise self._error(f"{option} is for the {known}, not for {self.kind}{usual}")
+                named = f"kind{'s' * (len(kinds) > 1)} {' and '.join(kinds)}"
+                raise self._error(f"{option} is for the {named}, not for {self.kind}{usual}")
         if self.decimals is not None and not (type(self.decimals) is int and 0 <= self.decimals <= MOST_DECIMALS):
             raise self._error(f"decimals must be an integer from 0 to {MOST_DECIMALS}, not {shown(self.decimals)}")
         if self.decimals is not None and self.private_bounds:
