@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import trigmech as tm
+from trigmech.errors import PaidError
 from trigmech.functions.partition import columns_of
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
@@ -244,11 +245,42 @@ def test_whatever_ask_does_after_the_charge_nothing_is_lost():
                 raise ZeroDivisionError("oh")
             return super().ask(so_far)
 
-    with pytest.warns(UserWarning, match="round 3 was not measured, because Fails.ask raised ZeroDivisionError: oh"):
+    with pytest.warns(UserWarning, match="Fails.ask failed with ZeroDivisionError: oh"):
         found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Fails(), np.random.default_rng(0))
     assert len(found.release.looks) == 5
     assert not found.release.tables
     assert len(found.sample()) == 900
+
+
+@pytest.mark.parametrize("fault", [
+    {"evaluate": lambda self, points: points[:5, :1]}, {"evaluate": lambda self, points: points[:, :1] * 1j},
+    {"names": lambda self, coordinates: []}, {"columns": (99,)}])
+def test_a_query_of_ones_own_with_a_fault_costs_its_round_alone(fault):
+    class Later(Strongest):
+        def ask(self, so_far):
+            return [type("Own", (Distance,), fault)(0, 1)] if so_far.round == 2 else super().ask(so_far)
+
+    with pytest.warns(UserWarning, match="Later.ask failed with InputError: a query's"):
+        found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Later(), np.random.default_rng(0))
+    assert len(found.release.looks) == 5
+    assert len(found.names) == len(found.means)
+
+
+def test_a_query_of_ones_own_that_fails_at_rows_is_told_with_the_charge():
+    """No round may be left out because of private rows: its absence would tell about them."""
+    def evaluate(self, points):
+        if len(points) > 64:
+            raise KeyError("rare")
+        return points[:, :1]
+
+    class Later(Strongest):
+        def ask(self, so_far):
+            own = type("Own", (Distance,), {"evaluate": evaluate})
+            return [own(0, 1)] if so_far.round == 2 else super().ask(so_far)
+
+    with pytest.raises(PaidError, match=r"'mean distance' cannot be evaluated at rows of the table: KeyError: 'rare'\. "
+                                        "A charge was made before"):
+        tm.synthesize(table(), SCHEMA, BUDGETS[0], Later(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("rounds", "words"), [
@@ -273,7 +305,18 @@ def test_rounds_that_cannot_be_are_refused_before_the_charge(rounds, words):
      "must not depend on other points"),
     (lambda so_far: [type("Flat", (Distance,), {"evaluate": lambda self, p: p[:, 0]})(0, 1)], "values for each point"),
     (lambda so_far: [type("Still", (Distance,), {"diameter": lambda self, norm: 0.0})(0, 1)],
-     "diameter must be above 0")])
+     "diameter must be above 0"),
+    (lambda so_far: [so_far.histogram("x", -3)], "intervals must be a positive integer, not -3"),
+    (lambda so_far: [so_far.histogram("x", 2.5)], "intervals must be a positive integer, not 2.5"),
+    (lambda so_far: [so_far.marginal("x", cells=0)], "cells must be a positive integer, not 0"),
+    (lambda so_far: [so_far.marginal("x", cells="4")], "cells must be a positive integer, not '4'"),
+    (lambda so_far: [so_far.histogram(True)], "there is no column True"),
+    (lambda so_far: [so_far.functions(np.tanh)], "a set with d, K and evaluate, .* which lacks d, K, evaluate"),
+    (lambda so_far: [so_far.functions(tm.ChebyshevBasis)], "a set with d, K and evaluate, .* an object of type"),
+    (lambda so_far: [so_far.functions(tm.ChebyshevBasis.total_degree(1, 2))], "of 1 coordinates, but the rows have"),
+    (lambda so_far: [so_far.functions(tm.ChebyshevBasis(np.eye(SCHEMA.domain.d, dtype=int)), weights=[1.0])],
+     "weights must be a numeric array of shape"),
+    (lambda so_far: [Measurement(so_far.histogram("x"), -1.0)], "weight must be positive and finite, not -1.0")])
 def test_what_cannot_be_asked_is_refused_before_the_charge(asked, words):
     mechanism = type("Own", (Strongest,), {"ask": lambda self, so_far: asked(so_far)})()
     with pytest.raises(tm.InputError, match=words):
