@@ -362,12 +362,12 @@ def _check_described(query: Query, domain: Domain) -> None:
 
 def _tried(domain: Domain) -> Array:
     """Return points (TRIED, D) that rows can be: the middle, the ends and others, always the same."""
-    rng, inner = np.random.default_rng(0), list(domain.numbers)
+    inner, place = list(domain.numbers), np.arange(TRIED)
     points = np.zeros((TRIED, domain.d))
-    points[:, inner] = rng.uniform(-1.0, 1.0, (TRIED, len(inner)))
+    # Multiples of irrational numbers: no two coordinates go together.
+    points[:, inner] = np.outer(place, np.sqrt(np.arange(len(inner)) + 0.5)) % 2.0 - 1.0
     points[:4, inner] = np.array([0.0, 0.5, -1.0, 1.0])[:, None]
-    for group in domain.groups:
+    for i, group in enumerate(domain.groups):
         if group.complete:
-            chosen = rng.integers(len(group.coordinates), size=TRIED)
-            points[np.arange(TRIED), np.array(group.coordinates)[chosen]] = 1.0
+            points[place, np.array(group.coordinates)[(place // (i + 1)) % len(group.coordinates)]] = 1.0
     return points
