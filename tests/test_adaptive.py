@@ -16,7 +16,7 @@ from trigmech.errors import PaidError
 from trigmech.functions.partition import columns_of
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
-from trigmech.mechanisms.adaptive import check_query_of_own
+from trigmech.mechanisms.adaptive import SoFar, check_query_of_own
 from trigmech.mechanisms.base import Design, Measured
 from trigmech.planning.design import Regime, Round
 from trigmech.privacy import noise as noises
@@ -25,6 +25,7 @@ from trigmech.queries.base import Measurement, Query, scaled, sensitivity_of
 from trigmech.queries.book import register
 from trigmech.queries.functions import Functions
 from trigmech.queries.one_way import Histogram
+from trigmech.reconstruction.common import common_positions
 from trigmech.report import page
 from trigmech.report.lead import forecast_of
 from trigmech.report.tables import account_of
@@ -321,6 +322,80 @@ def test_what_cannot_be_asked_is_refused_before_the_charge(asked, words):
     mechanism = type("Own", (Strongest,), {"ask": lambda self, so_far: asked(so_far)})()
     with pytest.raises(tm.InputError, match=words):
         tm.design(900, SCHEMA, BUDGETS[0], mechanism)
+
+
+class FromCorner(Strongest):
+    """Expects that all rows are in the first cell."""
+
+    def predicted(self, so_far, query):
+        expected = np.zeros(query.shape)
+        expected.flat[0] = so_far.round
+        return expected
+
+
+def scores_of(mechanism, design, so_far):
+    points = SCHEMA.to_cube(table())
+    return {each.columns: 0.5 * np.abs(each.means(points) - mechanism.predicted(so_far, each)).sum()
+            for each in mechanism.ask(so_far)}
+
+
+@pytest.mark.parametrize("kind", [Strongest, FromCorner])
+def test_the_tables_that_are_furthest_from_the_prediction_are_chosen(kind):
+    seen = []
+
+    class Noting(kind):
+        def ask(self, so_far):
+            seen.append(so_far)
+            return super().ask(so_far)
+
+    design = tm.design(900, SCHEMA, tm.Budget(300.0, 1e-6), Noting())
+    found = tm.measure(table(), SCHEMA, design, np.random.default_rng(0))
+    scores = scores_of(kind(), design, next(each for each in seen if each.round == 1))
+    assert {each.query.columns for each in found.release.tables} == set(sorted(scores, key=scores.get)[-2:])
+
+
+def test_both_predictions_choose_different_tables():
+    chosen = [{each.query.columns for each in tm.measure(
+        table(), SCHEMA, tm.design(900, SCHEMA, tm.Budget(300.0, 1e-6), kind()), np.random.default_rng(0)).release.tables}
+        for kind in (Strongest, FromCorner)]
+    assert chosen[0] != chosen[1]
+
+
+@pytest.mark.parametrize(("wrong", "words"), [
+    (lambda query: np.full(query.shape, np.nan), "what predicted returns must hold finite numbers"),
+    (lambda query: np.zeros(3), "what predicted returns must be a numeric array of shape"),
+    (lambda query: None, "what predicted returns must be a numeric array of shape"),
+    (lambda query: 1 // 0, "ZeroDivision")])
+def test_a_prediction_that_is_none_is_refused_or_costs_its_round_alone(wrong, words):
+    class Wrong(Strongest):
+        def predicted(self, so_far, query):
+            return wrong(query)
+
+    class Chooses(Wrong):
+        rounds = (tm.Select(0.5), tm.Measure(0.5))
+
+        def ask(self, so_far):
+            return [so_far.marginal("x", "y")]
+
+    with pytest.raises((tm.InputError, ZeroDivisionError), match=words if words[0] == "w" else "by zero"):
+        tm.design(900, SCHEMA, BUDGETS[0], Chooses())
+    with pytest.warns(UserWarning, match=f"Wrong.ask failed with .*{words}"):
+        found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Wrong(), np.random.default_rng(0))
+    assert len(found.release.looks) == 5
+
+
+def test_a_prediction_out_of_range_is_clipped_as_the_charge_takes_it_to_be():
+    class Far(Strongest):
+        def predicted(self, so_far, query):
+            return np.full(query.shape, 1e9)
+
+    mechanism = Far()
+    design = tm.design(900, SCHEMA, BUDGETS[0], Far())
+    so_far = SoFar(design.facts, 0, (), (), common_positions(SCHEMA.domain, ()))
+    query = Measurement(so_far.marginal("x", "y"))
+    (clipped,) = mechanism._expected(so_far, tm.Select(0.5), [query])
+    assert (clipped == 1.0).all()
+    assert mechanism._expected(so_far, tm.Measure(0.5), [query]) == []
 
 
 def test_no_replaced_row_moves_a_score_by_more_than_1_over_n():

@@ -204,6 +204,14 @@ class AdaptiveMechanism(Mechanism):
     def ask(self, so_far: SoFar) -> Sequence[Query | Measurement[Query]]:
         """Return the queries that a round measures, with weights if these are measurements, or that it chooses from."""
 
+    def predicted(self, so_far: SoFar, query: Query) -> Array:
+        """Return the frequencies, in the query's shape, that a table has by what is known.
+
+        A Select round chooses the tables that are furthest from this. By default the columns are independent. Your own
+        prediction may use all that ``so_far`` holds, such as a fit to its measurements; it is clipped to [0, 1].
+        """
+        return so_far.predicted(query)
+
     def plan(self, facts: PublicFacts) -> Design:
         """Return the charges of all rounds; raise an InputError if the first round cannot be asked."""
         check_points(self.most_points(facts.n, facts.domain.d), facts.domain.d)
@@ -235,7 +243,9 @@ class AdaptiveMechanism(Mechanism):
                                       each.count, PROOF))
             else:
                 charges.append(regime.charge(f"round {k + 1}", sensitivity, PROOF, each.share / left))
-        asked = self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
+        before = SoFar(facts, 0, (), (), common_positions(facts.domain, ()))
+        asked = self._asked(before, rounds[0])
+        self._expected(before, rounds[0], asked)
         noise = charges[0].deviation(sum(each.query.size for each in asked))
         first = tuple(replace(each, noise=noise) for each in asked) if isinstance(rounds[0], Measure) else ()
         return Design(self, facts, AdaptiveDesign(facts.n, facts.domain, rounds, tuple(charges), first),
@@ -263,6 +273,7 @@ class AdaptiveMechanism(Mechanism):
             so_far = SoFar(facts, k, tuple(made), tuple(selected), columns)
             try:
                 asked = self._asked(so_far, each)
+                expected = self._expected(so_far, each, asked)
             except Exception as problem:
                 if not charged:
                     raise
@@ -278,8 +289,8 @@ class AdaptiveMechanism(Mechanism):
                 session.charge(*design.charges)
                 charged = True
             if isinstance(each, Select):
-                scores = np.array([0.5 * np.abs(own / rows.n - so_far.predicted(one.query)).sum()
-                                   for own, one in zip(sums, asked, strict=True)])
+                scores = np.array([0.5 * np.abs(own / rows.n - made_up).sum()
+                                   for own, made_up in zip(sums, expected, strict=True)])
                 selected += [asked[i].query for i in session.choose(scores, charge)]
             else:
                 made += session.drawn(asked, sums, charge, rows.n)
@@ -296,15 +307,25 @@ class AdaptiveMechanism(Mechanism):
         for each in asked:
             if not isinstance(each.query, Query):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
-            if isinstance(kind, Select):
-                so_far.predicted(each.query)
-            elif each.query.summed in ("values", "means"):
+            if isinstance(kind, Measure) and each.query.summed in ("values", "means"):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)
         norm = Regime.of(so_far.facts.budget).norm
         even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
         return scaled(even, norm, so_far.facts.n)
+
+
+    def _expected(self, so_far: SoFar, kind: Measure | Select, asked: Sequence[Measurement[Query]]) -> list[Array]:
+        """Return what a Select round compares its tables with, in [0, 1] as the charge's bound of rounding takes it."""
+        found = list[Array]()
+        for each in asked if isinstance(kind, Select) else ():
+            if not each.query.ways:
+                raise InputError("a Select round can choose tables of columns (marginal) only, not "
+                                 f"{each.query.kind}")
+            own = finite("what predicted returns", self.predicted(so_far, each.query), *each.query.shape)
+            found.append(np.clip(own.astype(np.float64), 0.0, 1.0))
+        return found
 
 
 def _told(each: object) -> str:
@@ -369,5 +390,5 @@ def _tried(domain: Domain) -> Array:
     points[:4, inner] = np.array([0.0, 0.5, -1.0, 1.0])[:, None]
     for i, group in enumerate(domain.groups):
         if group.complete:
-            points[place, np.array(group.coordinates)[(place // (i + 1)) % len(group.coordinates)]] = 1.0
+            points[place, np.array(group.coordinates)[(place // (i % 5 + 1)) % len(group.coordinates)]] = 1.0
     return points
