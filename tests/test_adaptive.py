@@ -12,10 +12,11 @@ import pytest
 from scipy import stats
 
 import trigmech as tm
+from trigmech.errors import PaidError
 from trigmech.functions.partition import columns_of
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
-from trigmech.mechanisms.adaptive import check_query_of_own
+from trigmech.mechanisms.adaptive import SoFar, check_query_of_own
 from trigmech.mechanisms.base import Design, Measured
 from trigmech.planning.design import Regime, Round
 from trigmech.privacy import noise as noises
@@ -24,6 +25,7 @@ from trigmech.queries.base import Measurement, Query, scaled, sensitivity_of
 from trigmech.queries.book import register
 from trigmech.queries.functions import Functions
 from trigmech.queries.one_way import Histogram
+from trigmech.reconstruction.common import common_positions
 from trigmech.report import page
 from trigmech.report.lead import forecast_of
 from trigmech.report.tables import account_of
@@ -244,11 +246,42 @@ def test_whatever_ask_does_after_the_charge_nothing_is_lost():
                 raise ZeroDivisionError("oh")
             return super().ask(so_far)
 
-    with pytest.warns(UserWarning, match="round 3 was not measured, because Fails.ask raised ZeroDivisionError: oh"):
+    with pytest.warns(UserWarning, match="Fails.ask failed with ZeroDivisionError: oh"):
         found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Fails(), np.random.default_rng(0))
     assert len(found.release.looks) == 5
     assert not found.release.tables
     assert len(found.sample()) == 900
+
+
+@pytest.mark.parametrize("fault", [
+    {"evaluate": lambda self, points: points[:5, :1]}, {"evaluate": lambda self, points: points[:, :1] * 1j},
+    {"names": lambda self, coordinates: []}, {"columns": (99,)}])
+def test_a_query_of_ones_own_with_a_fault_costs_its_round_alone(fault):
+    class Later(Strongest):
+        def ask(self, so_far):
+            return [type("Own", (Distance,), fault)(0, 1)] if so_far.round == 2 else super().ask(so_far)
+
+    with pytest.warns(UserWarning, match="Later.ask failed with InputError: a query's"):
+        found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Later(), np.random.default_rng(0))
+    assert len(found.release.looks) == 5
+    assert len(found.names) == len(found.means)
+
+
+def test_a_query_of_ones_own_that_fails_at_rows_is_told_with_the_charge():
+    """No round may be left out because of private rows: its absence would tell about them."""
+    def evaluate(self, points):
+        if len(points) > 64:
+            raise KeyError("rare")
+        return points[:, :1]
+
+    class Later(Strongest):
+        def ask(self, so_far):
+            own = type("Own", (Distance,), {"evaluate": evaluate})
+            return [own(0, 1)] if so_far.round == 2 else super().ask(so_far)
+
+    with pytest.raises(PaidError, match=r"'mean distance' cannot be evaluated at rows of the table: KeyError: 'rare'\. "
+                                        "A charge was made before"):
+        tm.synthesize(table(), SCHEMA, BUDGETS[0], Later(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("rounds", "words"), [
@@ -273,11 +306,96 @@ def test_rounds_that_cannot_be_are_refused_before_the_charge(rounds, words):
      "must not depend on other points"),
     (lambda so_far: [type("Flat", (Distance,), {"evaluate": lambda self, p: p[:, 0]})(0, 1)], "values for each point"),
     (lambda so_far: [type("Still", (Distance,), {"diameter": lambda self, norm: 0.0})(0, 1)],
-     "diameter must be above 0")])
+     "diameter must be above 0"),
+    (lambda so_far: [so_far.histogram("x", -3)], "intervals must be a positive integer, not -3"),
+    (lambda so_far: [so_far.histogram("x", 2.5)], "intervals must be a positive integer, not 2.5"),
+    (lambda so_far: [so_far.marginal("x", cells=0)], "cells must be a positive integer, not 0"),
+    (lambda so_far: [so_far.marginal("x", cells="4")], "cells must be a positive integer, not '4'"),
+    (lambda so_far: [so_far.histogram(True)], "there is no column True"),
+    (lambda so_far: [so_far.functions(np.tanh)], "a set with d, K and evaluate, .* which lacks d, K, evaluate"),
+    (lambda so_far: [so_far.functions(tm.ChebyshevBasis)], "a set with d, K and evaluate, .* an object of type"),
+    (lambda so_far: [so_far.functions(tm.ChebyshevBasis.total_degree(1, 2))], "of 1 coordinates, but the rows have"),
+    (lambda so_far: [so_far.functions(tm.ChebyshevBasis(np.eye(SCHEMA.domain.d, dtype=int)), weights=[1.0])],
+     "weights must be a numeric array of shape"),
+    (lambda so_far: [Measurement(so_far.histogram("x"), -1.0)], "weight must be positive and finite, not -1.0")])
 def test_what_cannot_be_asked_is_refused_before_the_charge(asked, words):
     mechanism = type("Own", (Strongest,), {"ask": lambda self, so_far: asked(so_far)})()
     with pytest.raises(tm.InputError, match=words):
         tm.design(900, SCHEMA, BUDGETS[0], mechanism)
+
+
+class FromCorner(Strongest):
+    """Expects that all rows are in the first cell."""
+
+    def predicted(self, so_far, query):
+        expected = np.zeros(query.shape)
+        expected.flat[0] = so_far.round
+        return expected
+
+
+def scores_of(mechanism, design, so_far):
+    points = SCHEMA.to_cube(table())
+    return {each.columns: 0.5 * np.abs(each.means(points) - mechanism.predicted(so_far, each)).sum()
+            for each in mechanism.ask(so_far)}
+
+
+@pytest.mark.parametrize("kind", [Strongest, FromCorner])
+def test_the_tables_that_are_furthest_from_the_prediction_are_chosen(kind):
+    seen = []
+
+    class Noting(kind):
+        def ask(self, so_far):
+            seen.append(so_far)
+            return super().ask(so_far)
+
+    design = tm.design(900, SCHEMA, tm.Budget(300.0, 1e-6), Noting())
+    found = tm.measure(table(), SCHEMA, design, np.random.default_rng(0))
+    scores = scores_of(kind(), design, next(each for each in seen if each.round == 1))
+    assert {each.query.columns for each in found.release.tables} == set(sorted(scores, key=scores.get)[-2:])
+
+
+def test_both_predictions_choose_different_tables():
+    chosen = [{each.query.columns for each in tm.measure(
+        table(), SCHEMA, tm.design(900, SCHEMA, tm.Budget(300.0, 1e-6), kind()), np.random.default_rng(0)).release.tables}
+        for kind in (Strongest, FromCorner)]
+    assert chosen[0] != chosen[1]
+
+
+@pytest.mark.parametrize(("wrong", "words"), [
+    (lambda query: np.full(query.shape, np.nan), "what predicted returns must hold finite numbers"),
+    (lambda query: np.zeros(3), "what predicted returns must be a numeric array of shape"),
+    (lambda query: None, "what predicted returns must be a numeric array of shape"),
+    (lambda query: 1 // 0, "ZeroDivision")])
+def test_a_prediction_that_is_none_is_refused_or_costs_its_round_alone(wrong, words):
+    class Wrong(Strongest):
+        def predicted(self, so_far, query):
+            return wrong(query)
+
+    class Chooses(Wrong):
+        rounds = (tm.Select(0.5), tm.Measure(0.5))
+
+        def ask(self, so_far):
+            return [so_far.marginal("x", "y")]
+
+    with pytest.raises((tm.InputError, ZeroDivisionError), match=words if words[0] == "w" else "by zero"):
+        tm.design(900, SCHEMA, BUDGETS[0], Chooses())
+    with pytest.warns(UserWarning, match=f"Wrong.ask failed with .*{words}"):
+        found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Wrong(), np.random.default_rng(0))
+    assert len(found.release.looks) == 5
+
+
+def test_a_prediction_out_of_range_is_clipped_as_the_charge_takes_it_to_be():
+    class Far(Strongest):
+        def predicted(self, so_far, query):
+            return np.full(query.shape, 1e9)
+
+    mechanism = Far()
+    design = tm.design(900, SCHEMA, BUDGETS[0], Far())
+    so_far = SoFar(design.facts, 0, (), (), common_positions(SCHEMA.domain, ()))
+    query = Measurement(so_far.marginal("x", "y"))
+    (clipped,) = mechanism._expected(so_far, tm.Select(0.5), [query])
+    assert (clipped == 1.0).all()
+    assert mechanism._expected(so_far, tm.Measure(0.5), [query]) == []
 
 
 def test_no_replaced_row_moves_a_score_by_more_than_1_over_n():

@@ -1,5 +1,6 @@
 """What the pages show parses, exists and is found, and the pages need nothing from the network."""
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -179,6 +180,31 @@ def test_every_public_name_is_in_the_reference():
     assert [name for name in members if not resolves(name)] == []
     named = {name.rpartition(".")[2] for name in members if name.startswith("trigmech.") or name in tm.__all__}
     assert [name for name in tm.__all__ if name not in named] == []
+
+
+def test_what_pages_import_is_in_the_reference():
+    """Names of modules that are listed, and members of what is listed, are found there too."""
+    members = {*MEMBER.findall(text_of(PAGES["reference.md"]))}
+    taken = {f"{module}.{name}" for page in PAGES.values() for module, names in re.findall(
+        r"^from (trigmech[\w.]*) import ([\w, ]+)$", text_of(page), re.MULTILINE) for name in
+        (each.partition(" as ")[0] for each in names.split(", "))}
+    assert "trigmech.queries.base.Query" in taken
+    assert [name for name in sorted(taken) if not any(each == name or each.startswith(f"{name}.")
+                                                      for each in members)] == []
+
+
+@pytest.mark.parametrize("path", sorted((TOP / "trigmech").rglob("*.py")), ids=lambda path: path.stem)
+def test_sections_of_docstrings_hold_entries_alone(path):
+    """A sentence below the parameters is shown as one more parameter, with its first word as the name."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+             if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    for node in nodes:
+        lines = (ast.get_docstring(node) or "").splitlines()
+        begun = [i for i in range(1, len(lines)) if lines[i] and set(lines[i]) == {"-"}]
+        ends = [*(i - 1 for i in begun[1:]), len(lines)] if begun else []
+        for first, last in zip(begun, ends, strict=True):
+            held = lines[first + 1 : last] if lines[first - 1] in ("Parameters", "Attributes") else []
+            assert [line for line in held if re.match(r"\w+ [\w:]", line) and " : " not in line] == [], node.name
 
 
 def test_every_page_is_in_the_navigation_and_no_other():

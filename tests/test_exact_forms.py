@@ -10,13 +10,18 @@ from test_parts import CUBE
 
 import trigmech as tm
 from trigmech.acceptance.decision import Acceptance
+from trigmech.answering import Answers
 from trigmech.engines.question import PieceSums
 from trigmech.engines.spread import SpreadTable
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.evaluation.judgement import Judgement
 from trigmech.evaluation.membership import Attack
 from trigmech.evaluation.sides import Side
+from trigmech.functions.partition import columns_of
 from trigmech.inference.estimate import Estimate
+from trigmech.inference.imputations import Imputations
+from trigmech.inference.regression import Regression
+from trigmech.inference.sql import Answer
 from trigmech.inference.weighted import WeightedTable
 from trigmech.inspection.findings import Findings
 from trigmech.measurement.compact import Compact
@@ -26,6 +31,8 @@ from trigmech.measurement.persons import Buckets
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows, PrivateTable
 from trigmech.measurement.sums import Chunk, Total
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Histogram
 from trigmech.report.against import DrawnRows
 from trigmech.tables.frames import Columns
 from trigmech.tables.parquet_files import ParquetFiles
@@ -117,6 +124,39 @@ def test_tables_of_estimates_and_error_bars_have_each_number_in_its_column():
     assert "Errors of 6 answers, at most these with probability 0.9" in unescape(bars._repr_html_())
     mixed = PredictedError(0.9, SECRET, np.ones((3, 1)), np.array([10.0, 20.0]))
     assert cells_of(mixed._repr_html_()) == [head, ["1", "", "", "10"], ["2", "", "", "20"]]
+
+
+def test_answers_and_regressions_are_short_in_a_program_and_tables_in_a_notebook():
+    one = [np.array([value, np.nan]) for value in (1.5, 1.0, 2.0, 0.25)]
+    answer = Answer({"place": ["north", None]}, {"<m>": one[0]}, {"<m>": one[1]}, {"<m>": one[2]}, {"<m>": one[3]},
+                    {"<m>": np.array([4, 1])}, 4, 0.95, "It covers.", ("A & note.",))
+    assert repr(answer) == "Answer('place', '<m>'; 95% intervals)"
+    assert cells_of(answer._repr_html_()) == [["place", "<m>", "<m>_low", "<m>_high"], ["north", "1.5", "1", "2"],
+                                              ["(missing)", "", "", ""]]
+    assert "<p><strong>It covers.</strong></p><p>A &amp; note.</p>" in answer._repr_html_()
+    fit = Regression("a ~ b", "gaussian", ("Intercept", "b"), *one, np.array([0.5, np.nan]), np.array([3.0, 7.0]),
+                     one[3], 4, 0.9, "It covers.", ("A note.",))
+    assert repr(fit) == "Regression('a ~ b', gaussian: Intercept, b; 90% intervals)"
+    assert cells_of(fit._repr_html_()) == [
+        ["coefficient", "estimate", "std. error", "low", "high", "p", "naive s.e."],
+        ["Intercept", "1.5", "1", "2", "0.25", "0.5", "3"], ["b", "", "", "", "", "", "7"]]
+    for said in ("linear regression: a ~ b", "It covers.", "leave out the noise", "A note."):
+        assert said in fit._repr_html_()
+        assert said in str(fit)
+
+
+def test_what_holds_many_numbers_is_short_when_shown():
+    points = np.zeros((4, 2, 1_000, 3))
+    for whom, population in (("the population", True), ("the private table", False)):
+        assert repr(Imputations(CUBE, 2_000, points, 0.1, population)) == (
+            f"Imputations(4 tables of 2,000 rows, 3 columns, for {whom})")
+    assert len(repr(Answers(np.random.default_rng(0).random((1_000, 3)), None))) < 200
+    assert repr(Answers(np.array(0.5), None)) == "Answers(0.5, without error bars)"
+    query = Histogram(0, columns_of(CUBE.domain)[0].cut(np.linspace(-1.0, 1.0, 65)))
+    planned = Measurement(query, 2.0)
+    assert repr(planned) == "Measurement(column of columns (0,), 64 numbers, not drawn)"
+    assert repr(planned.drawn(np.zeros(64), 0.5, "gaussian")) == (
+        "Measurement(column of columns (0,), 64 numbers, noise 0.25 in each value)")
 
 
 @pytest.mark.parametrize(("ledger", "accepted", "word"), [

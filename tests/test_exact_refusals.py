@@ -14,16 +14,16 @@ DOMAIN = Domain(3, [OneHotGroup((1, 2), True)])
 class Query:
     """Two functions of the first coordinate, encoded as three numbers; each option is another one's fault."""
 
-    shape, size = (2,), 3
+    shape, size, kind = (2,), 3, "two functions"
 
     def __init__(self, **faults):
         self.faults = faults
 
     def evaluate(self, points):
-        one = points[:, :1] + self.faults.get("add", 0.0)
-        others = self.faults.get("others", 0.0) * (len(points) - 1)
+        one = 0.5 * points[:, :1] + self.faults.get("add", 0.0)
+        others = self.faults.get("others", 0.0) * (len(points) > 1)
         values = np.hstack([one, one * self.faults.get("times", 1.0) + others])
-        return values[:, : self.faults.get("values", 2)]
+        return self.faults.get("as", np.array)(values[:, : self.faults.get("values", 2)])
 
     def diameter(self, norm):
         return self.faults.get(norm, 2.0)
@@ -34,15 +34,36 @@ class Query:
     def decode(self, vector):
         return np.zeros(self.faults.get("decoded", 2))
 
+    @property
+    def columns(self):
+        return self.faults.get("columns", (0, 1))
+
+    def names(self, coordinates):
+        return self.faults.get("names", list)(coordinates[:2])
+
 
 @pytest.mark.parametrize(("faults", "said"), [
-    ({"values": 1}, r"must return 2 values for each point, not the shape \(2, 1\)"),
+    ({"values": 1}, r"must return 2 values for each point: at 64 points the shape \(64, 2\), not \(64, 1\)"),
     ({"add": 0.75}, r"must lie in \[-1, 1\]"), ({"times": -3.0}, r"must lie in \[-1, 1\]"),
-    ({"others": 0.25}, "must not depend on other points"), ({"L1": 0.0}, "diameter must be above 0"),
+    ({"others": 0.25}, "must not depend on other points"), ({"others": 1e-8}, "must not depend on other points"),
+    ({"as": lambda values: values * 1j}, "must be a numeric array .* complex128"),
+    ({"as": lambda values: values.astype(object)}, "must be a numeric array .* object"),
+    ({"as": lambda values: values[:5]}, r"\(64, 2\), not \(5, 2\)"),
+    ({"as": lambda values: values[:, 0]}, r"not \(64,\)"),
+    ({"as": lambda values: np.where(values == 0.5, np.nan, values)}, "must hold finite numbers"),
+    ({"as": lambda values: 1 // 0}, "of the kind 'two functions' raises ZeroDivisionError"),
+    ({"L1": None}, r"diameter must be above 0 in L1, L2 and Linf, not \[None, 2.0, 2.0\]"),
+    ({"L1": 0.0}, "diameter must be above 0"),
     ({"L2": np.inf}, "diameter must be above 0"), ({"Linf": np.nan}, "diameter must be above 0"),
     ({"Linf": -1.0}, "diameter must be above 0"),
     ({"encoded": 2}, r"encode must return 3 numbers, and decode the shape \(2,\)"),
-    ({"decoded": 3}, r"encode must return 3 numbers, and decode the shape \(2,\)")])
+    ({"decoded": 3}, r"encode must return 3 numbers, and decode the shape \(2,\)"),
+    ({"names": lambda names: names[:1]}, "names must be a list of 2 texts, one for each mean, not 'x0'"),
+    ({"names": lambda names: []}, "not an empty list"), ({"names": lambda names: [1, "x"]}, "not 1, 'x'"),
+    ({"names": lambda names: "xy"}, "must be a list of 2 texts, one for each mean, not 'xy'"),
+    ({"names": lambda names: 1 // 0}, "raises ZeroDivisionError"),
+    ({"columns": (2,)}, "columns must be places from 0 to 1, not 2"), ({"columns": (-1,)}, "from 0 to 1, not -1"),
+    ({"columns": ("a",)}, "from 0 to 1, not 'a'")])
 def test_a_query_of_ones_own_with_one_fault_is_refused_for_it(faults, said):
     check_query_of_own(Query(), DOMAIN)
     with pytest.raises(InputError, match=said):
@@ -52,6 +73,19 @@ def test_a_query_of_ones_own_with_one_fault_is_refused_for_it(faults, said):
 def test_a_query_of_ones_own_may_reach_the_ends():
     check_query_of_own(Query(add=0.5), DOMAIN)
     check_query_of_own(Query(times=-2.0), DOMAIN)
+    check_query_of_own(Query(columns=(1,)), DOMAIN)
+    check_query_of_own(Query(others=1e-10), DOMAIN)
+
+
+def test_a_query_of_ones_own_may_multiply_matrices():
+    """Libraries add up the terms of one row in another order than those of many rows."""
+    weights = np.random.default_rng(0).normal(size=(40, 2))
+
+    class Product(Query):
+        def evaluate(self, points):
+            return np.tanh(points @ weights)
+
+    check_query_of_own(Product(), Domain(40))
 
 
 def test_a_query_of_ones_own_is_tried_at_rows_that_there_can_be():
@@ -63,7 +97,9 @@ def test_a_query_of_ones_own_is_tried_at_rows_that_there_can_be():
             return super().evaluate(points)
 
     check_query_of_own(Noting(), DOMAIN)
-    assert {tuple(point) for point in seen} == {(0.0, 1.0, 0.0), (0.5, 1.0, 0.0)}
+    DOMAIN.check(np.array(seen))
+    assert {-1.0, 0.0, 0.5, 1.0} <= {point[0] for point in seen}
+    assert {(1.0, 0.0), (0.0, 1.0)} == {tuple(point[1:]) for point in seen}
 
 
 class Rounds(tm.AdaptiveMechanism):

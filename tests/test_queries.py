@@ -214,6 +214,14 @@ def test_products_of_columns_with_unlike_scores_move_as_far_as_said_and_no_furth
     assert alone.diameter("L2") == pytest.approx((sizes[0] ** 2 + sizes[1] ** 2) / 4.0**SCORE_BITS, rel=1e-12)
 
 
+@pytest.mark.parametrize("weight", [-1.0, 0.0, math.nan, math.inf, "1", None, True])
+def test_a_weight_that_would_hide_what_a_query_moves_is_refused(weight):
+    """The moves of disjoint queries are joined by their maximum, which a negative one would never be."""
+    query = next(each for each in queries().values() if each.disjoint is not None)
+    with pytest.raises(tm.InputError, match="weight must be positive and finite"):
+        Measurement(query, weight)
+
+
 def test_moves_add_up_as_norms_do_and_disjoint_looks_count_once():
     held = list(queries().values())
     measured = [Measurement(query, 0.5 + i) for i, query in enumerate(held)]

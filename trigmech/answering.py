@@ -43,6 +43,10 @@ class Answers:
     values: NDArray[np.float64]
     error: PredictedError | None
 
+    def __repr__(self) -> str:
+        some = np.array2string(self.values, precision=5, threshold=12, edgeitems=2)
+        return f"Answers({some}, {self.error or 'without error bars'})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answering(NoisyMoments):

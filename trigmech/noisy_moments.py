@@ -26,6 +26,8 @@ FRAMES = ("pandas", "polars", "pyarrow")
 class NoisyMoments:
     """The noisy means of the measured functions, by name, as :func:`trigmech.measure` returns them. Public.
 
+    See also :attr:`deviations`: in releases by :class:`trigmech.TableMechanism` the noise is correlated.
+
     Parameters
     ----------
     release : Release
@@ -49,8 +51,6 @@ class NoisyMoments:
         The name of a mechanism that a file could not hold.
     budget : Budget, optional
         The mechanism's part of the budget; default: the whole budget, if there were no private bounds and categories.
-
-    See also :attr:`deviations`: in releases by :class:`trigmech.TableMechanism` the noise is correlated.
     """
 
     release: Release

@@ -29,14 +29,14 @@ MOST_SHOWN = 40
 class Synthesis(Answering):
     """The result of :func:`trigmech.synthesize`: noisy moments and a distribution that is fitted to them. Public.
 
+    See also :attr:`warnings`, which is empty if the points fit the released numbers.
+
     Parameters
     ----------
     release, ledger, schema, library, categorical, versions
         See :class:`NoisyMoments`.
     fit : Reconstruction
         The distribution, and how well it explains the moments.
-
-    See also :attr:`warnings`, which is empty if the points fit the released numbers.
     """
 
     @property

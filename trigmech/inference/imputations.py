@@ -66,6 +66,10 @@ class Imputations:
     def __len__(self) -> int:
         return len(self.points)
 
+    def __repr__(self) -> str:
+        whom = "the population" if self.population else "the private table"
+        return f"Imputations({len(self)} tables of {self.rows:,} rows, {len(self.schema.names)} columns, for {whom})"
+
     @property
     def rows(self) -> int:
         """Rows of each table."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trigmech._arrays import SAME, Array, Integers
+from trigmech._html import html_lines, html_table
 from trigmech._optional import need
 from trigmech._validate import check_choice, check_level
 from trigmech.errors import InputError
@@ -25,6 +26,9 @@ Family = Literal["gaussian", "binomial", "poisson"]
 # Columns of a model's matrix, and steps of its fit.
 MOST_COLUMNS, STEPS = 500, 100
 FAMILIES = {"gaussian": "linear regression", "binomial": "logistic regression", "poisson": "log-linear regression"}
+
+HEAD = ("estimate", "std. error", "low", "high", "p", "naive s.e.")
+NAIVE = "Naive standard errors are those of one synthetic table by itself: they leave out the noise of the release."
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,17 +94,27 @@ class Regression:
         return {"formula": self.formula, "family": self.family, "covers": self.covers, "level": self.level,
                 "imputations": self.count, "coefficients": rows, "notes": list(self.notes)}
 
+    def __repr__(self) -> str:
+        return f"Regression({self.formula!r}, {self.family}: {', '.join(self.names)}; {self.level:.0%} intervals)"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, *("" if math.isnan(each) else f"{each:.4g}" for each in row)) for name, row in self._rows]
+        return html_table(f"{FAMILIES[self.family]}: {self.formula}", rows, ("coefficient", *HEAD)) + html_lines(
+            self.covers, (NAIVE, *self.notes))
+
+    @property
+    def _rows(self) -> list[tuple[str, tuple[float, ...]]]:
+        numbers = zip(self.values, self.deviations, self.low, self.high, self.p, self.naive, strict=True)
+        return list(zip(self.names, numbers, strict=True))
+
     def __str__(self) -> str:
         width = max(len("coefficient"), *map(len, self.names))
-        head = ("estimate", "std. error", "low", "high", "p", "naive s.e.")
         lines = [f"{FAMILIES[self.family]}: {self.formula}",
-                 "  ".join(["coefficient".ljust(width), *(f"{name:>10}" for name in head)])]
-        for name, *row in zip(self.names, self.values, self.deviations, self.low, self.high, self.p, self.naive,
-                              strict=True):
+                 "  ".join(["coefficient".ljust(width), *(f"{name:>10}" for name in HEAD)])]
+        for name, row in self._rows:
             lines.append("  ".join([name.ljust(width), *("".rjust(10) if math.isnan(each) else f"{each:>10.4g}"
                                                          for each in row)]))
-        return "\n".join([*lines, self.covers, "Naive standard errors are those of one synthetic table by itself: they "
-                          "leave out the noise of the release.", *self.notes])
+        return "\n".join([*lines, self.covers, NAIVE, *self.notes])
 
 
 def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", level: float = 0.95) -> Regression:

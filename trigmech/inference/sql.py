@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._arrays import SAME, Array
+from trigmech._html import html_lines, html_table
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
@@ -98,16 +99,24 @@ class Answer:
                            for name, found in self.untold.items()},
                 "tables": {name: found.tolist() for name, found in self.tables.items()}, "notes": list(self.notes)}
 
+    def __repr__(self) -> str:
+        return f"Answer({', '.join(map(repr, [*self.keys, *self.values]))}; {self.level:.0%} intervals)"
+
+    @property
+    def _texts(self) -> dict[str, list[str]]:
+        return {name: ["(missing)" if value is None and name in self.keys else _shown(value) for value in values]
+                for name, values in self.columns.items()}
+
+    def _repr_html_(self) -> str:
+        rows = zip(*self._texts.values(), strict=True)
+        return html_table("Answer", rows, tuple(self.columns)) + html_lines(self.covers, self.notes)
+
     def __str__(self) -> str:
-        columns = {name: ["(missing)" if value is None and name in self.keys else _shown(value) for value in values]
-                   for name, values in self.columns.items()}
-        widths = {name: max(len(name), *map(len, values), 1) if values else len(name)
-                  for name, values in columns.items()}
-        lines = ["  ".join(name.ljust(widths[name]) if name in self.keys else name.rjust(widths[name])
-                           for name in columns)]
-        for row in zip(*columns.values(), strict=True):
-            lines.append("  ".join(value.ljust(widths[name]) if name in self.keys else value.rjust(widths[name])
-                                   for name, value in zip(columns, row, strict=True)))
+        columns = self._texts
+        widths = {name: max(1, *map(len, [name, *values])) for name, values in columns.items()}
+        lines = ["  ".join(value.ljust(widths[name]) if name in self.keys else value.rjust(widths[name])
+                           for name, value in zip(columns, row, strict=True))
+                 for row in (tuple(columns), *zip(*columns.values(), strict=True))]
         return "\n".join([*lines, self.covers, *self.notes])
 
 

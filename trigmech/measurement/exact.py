@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Integers
+from trigmech.errors import InputError, TrigmechError
 from trigmech.functions import lattice
 from trigmech.functions.features import FunctionSet
 from trigmech.functions.partition import Partition
@@ -124,7 +125,13 @@ class _Evaluated:
         return min(lattice.MOST_ROWS, max(1, MOST_VALUES // max(self.K, 1)))
 
     def evaluate(self, X: Array) -> Array:
-        return self.query.evaluate(X)
+        try:
+            return self.query.evaluate(X)
+        except (TrigmechError, MemoryError):
+            raise
+        except Exception as problem:
+            raise InputError(f"a query of the kind {self.query.kind!r} cannot be evaluated at rows of the table: "
+                             f"{type(problem).__name__}: {problem}") from problem
 
 
 class _Whole(_Evaluated):

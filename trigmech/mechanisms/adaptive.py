@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from trigmech._arrays import Array
-from trigmech._validate import is_number
+from trigmech._validate import check_integers, finite, is_integer, is_number, numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.features import FunctionSet
@@ -33,6 +33,8 @@ from trigmech.reconstruction.common import common_positions
 PROOF = "rounds-of-queries"
 # Intervals of a number, and cells of a column in a table, by default.
 INTERVALS, CELLS = 64, 16
+# A query of somebody's own is tried at this many points; its values may differ by rounding.
+TRIED, ROUNDED_APART = 64, 1e-9
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class SoFar:
 
         If delta > 0 the query uses prefix sums, which make ranges more exact.
         """
+        check_integers(1, intervals=intervals)
         j = self._place(column)
         whole = columns_of(self.facts.domain)[j]
         partition = whole if whole.value is None else whole.cut(even_edges(whole.levels, intervals))
@@ -113,6 +116,7 @@ class SoFar:
         The cells of a number hold about equally many rows, judged by the release; if it has few levels, each level has
         its own cell. Rare categories are combined.
         """
+        check_integers(1, cells=cells)
         held = sorted({self._place(column) for column in columns})
         if len(held) != len(columns) or not held:
             raise InputError("a table must have one or more columns, all different, not "
@@ -125,7 +129,14 @@ class SoFar:
 
         Weights (K,) say how exactly each is measured beside the others; by default all are measured alike.
         """
-        return Functions.of(features, self.facts.domain, weights=weights)
+        lacking = [name for name in ("d", "K", "evaluate") if not hasattr(features, name)]
+        if lacking or isinstance(features, type):
+            raise InputError("functions must be a set with d, K and evaluate, such as tm.ChebyshevBasis, not "
+                             f"{shown(features)}{', which lacks ' * bool(lacking)}{', '.join(lacking)}")
+        if features.d != self.facts.domain.d:
+            raise InputError(f"the functions are of {features.d} coordinates, but the rows have {self.facts.domain.d}")
+        own = None if weights is None else numbers("weights", weights, features.K).astype(np.float64)
+        return Functions.of(features, self.facts.domain, weights=own)
 
     def predicted(self, query: Query) -> Array:
         """Return the means that a table has if its columns, as they were released, are independent."""
@@ -142,7 +153,7 @@ class SoFar:
         names = self.facts.names
         if isinstance(column, str) and column in names:
             return names.index(column)
-        if isinstance(column, int | np.integer) and 0 <= column < len(self.columns):
+        if is_integer(column, 0) and int(column) < len(self.columns):
             return int(column)
         raise InputError(f"there is no column {shown(column)}; the columns are {', '.join(map(repr, names))}")
 
@@ -193,6 +204,14 @@ class AdaptiveMechanism(Mechanism):
     def ask(self, so_far: SoFar) -> Sequence[Query | Measurement[Query]]:
         """Return the queries that a round measures, with weights if these are measurements, or that it chooses from."""
 
+    def predicted(self, so_far: SoFar, query: Query) -> Array:
+        """Return the frequencies, in the query's shape, that a table has by what is known.
+
+        A Select round chooses the tables that are furthest from this. By default the columns are independent. Your own
+        prediction may use all that ``so_far`` holds, such as a fit to its measurements; it is clipped to [0, 1].
+        """
+        return so_far.predicted(query)
+
     def plan(self, facts: PublicFacts) -> Design:
         """Return the charges of all rounds; raise an InputError if the first round cannot be asked."""
         check_points(self.most_points(facts.n, facts.domain.d), facts.domain.d)
@@ -224,7 +243,9 @@ class AdaptiveMechanism(Mechanism):
                                       each.count, PROOF))
             else:
                 charges.append(regime.charge(f"round {k + 1}", sensitivity, PROOF, each.share / left))
-        asked = self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
+        before = SoFar(facts, 0, (), (), common_positions(facts.domain, ()))
+        asked = self._asked(before, rounds[0])
+        self._expected(before, rounds[0], asked)
         noise = charges[0].deviation(sum(each.query.size for each in asked))
         first = tuple(replace(each, noise=noise) for each in asked) if isinstance(rounds[0], Measure) else ()
         return Design(self, facts, AdaptiveDesign(facts.n, facts.domain, rounds, tuple(charges), first),
@@ -252,11 +273,12 @@ class AdaptiveMechanism(Mechanism):
             so_far = SoFar(facts, k, tuple(made), tuple(selected), columns)
             try:
                 asked = self._asked(so_far, each)
+                expected = self._expected(so_far, each, asked)
             except Exception as problem:
                 if not charged:
                     raise
                 # The run is paid for, so keep the earlier releases.
-                warnings.warn(f"{charge.purpose} was not measured, because {type(self).__name__}.ask raised "
+                warnings.warn(f"{charge.purpose} was not measured, because {type(self).__name__}.ask failed with "
                               f"{type(problem).__name__}: {problem}; the release has the earlier rounds", stacklevel=2)
                 break
             if not asked:
@@ -267,8 +289,8 @@ class AdaptiveMechanism(Mechanism):
                 session.charge(*design.charges)
                 charged = True
             if isinstance(each, Select):
-                scores = np.array([0.5 * np.abs(own / rows.n - so_far.predicted(one.query)).sum()
-                                   for own, one in zip(sums, asked, strict=True)])
+                scores = np.array([0.5 * np.abs(own / rows.n - made_up).sum()
+                                   for own, made_up in zip(sums, expected, strict=True)])
                 selected += [asked[i].query for i in session.choose(scores, charge)]
             else:
                 made += session.drawn(asked, sums, charge, rows.n)
@@ -285,9 +307,7 @@ class AdaptiveMechanism(Mechanism):
         for each in asked:
             if not isinstance(each.query, Query):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
-            if isinstance(kind, Select):
-                so_far.predicted(each.query)
-            elif each.query.summed in ("values", "means"):
+            if isinstance(kind, Measure) and each.query.summed in ("values", "means"):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)
@@ -296,32 +316,79 @@ class AdaptiveMechanism(Mechanism):
         return scaled(even, norm, so_far.facts.n)
 
 
+    def _expected(self, so_far: SoFar, kind: Measure | Select, asked: Sequence[Measurement[Query]]) -> list[Array]:
+        """Return what a Select round compares its tables with, in [0, 1] as the charge's bound of rounding takes it."""
+        found = list[Array]()
+        for each in asked if isinstance(kind, Select) else ():
+            if not each.query.ways:
+                raise InputError("a Select round can choose tables of columns (marginal) only, not "
+                                 f"{each.query.kind}")
+            own = finite("what predicted returns", self.predicted(so_far, each.query), *each.query.shape)
+            found.append(np.clip(own.astype(np.float64), 0.0, 1.0))
+        return found
+
+
 def _told(each: object) -> str:
     return repr(each) if isinstance(each, Measure | Select) else shown(each)
 
 
 def check_query_of_own(query: Query, domain: Domain) -> None:
-    """Raise an InputError if a query of somebody's own does not give, at two points, what a query must.
+    """Raise an InputError if a query of somebody's own does not give, at some points, what a query must.
 
-    Its values at a point must not depend on other points. Otherwise one replaced row would move all values.
+    Otherwise the fault would be found after the budget is spent: in a later round, in the report, or in a file. A
+    query's values at a point must not depend on other points, because then one replaced row would move all values.
     """
-    points = np.zeros((2, domain.d))
-    points[1, list(domain.numbers)] = 0.5
-    for group in domain.groups:
-        if group.complete:
-            points[:, group.coordinates[0]] = 1.0
-    among = np.asarray(query.evaluate(points.copy()), dtype=np.float64)
-    alone = np.concatenate([np.asarray(query.evaluate(points[i : i + 1].copy()), dtype=np.float64) for i in range(2)])
-    count = int(np.prod(query.shape))
-    if among.shape != (2, count) or alone.shape != among.shape:
-        raise InputError(f"a query's evaluate must return {count} values for each point, not the shape {among.shape}")
-    if not (np.abs(among) <= 1.0).all():
-        raise InputError("a query's values must lie in [-1, 1]")
-    if not np.array_equal(among, alone):
-        raise InputError("a query's values at a point must not depend on other points")
+    try:
+        _check_values(query, _tried(domain))
+        _check_described(query, domain)
+    except InputError:
+        raise
+    except Exception as problem:
+        raise InputError(f"a query of the kind {query.kind!r} raises {type(problem).__name__}: {problem}") from problem
+
+
+def _check_values(query: Query, points: Array) -> None:
+    count, what = int(np.prod(query.shape)), "a query's values"
+    among = np.asarray(query.evaluate(points.copy()))
+    if among.shape != (TRIED, count):
+        raise InputError(f"a query's evaluate must return {count} values for each point: at {TRIED} points the shape "
+                         f"({TRIED}, {count}), not {among.shape}")
+    among = finite(what, among, TRIED, count).astype(np.float64)
+    alone = np.concatenate([finite(what, query.evaluate(points[i : i + 1].copy()), 1, count) for i in range(TRIED)])
+    # Libraries add the terms of a product of matrices in another order if there are more rows.
+    if not (np.abs(among - alone) <= ROUNDED_APART).all():
+        raise InputError(f"{what} at a point must not depend on other points")
+    if not (np.abs(among) <= 1.0 + ROUNDED_APART).all():
+        raise InputError(f"{what} must lie in [-1, 1]")
+
+
+def _check_described(query: Query, domain: Domain) -> None:
+    """Check everything but the values: diameter, encoding, names and columns."""
     moves = [query.diameter(norm) for norm in ("L1", "L2", "Linf")]
-    if not all(np.isfinite(move) and move > 0.0 for move in moves):
-        raise InputError(f"a query's diameter must be above 0 in L1, L2 and Linf, not {moves}")
+    if not all(is_number(move) and 0.0 < move < np.inf for move in moves):
+        raise InputError("a query's diameter must be above 0 in L1, L2 and Linf, not "
+                         f"[{', '.join(map(shown, moves))}]")
     vector = query.encode(np.zeros(query.shape))
     if vector.shape != (query.size,) or query.decode(vector).shape != query.shape:
         raise InputError(f"a query's encode must return {query.size} numbers, and decode the shape {query.shape}")
+    names, count = query.names([f"x{i}" for i in range(domain.d)]), int(np.prod(query.shape))
+    if isinstance(names, str) or [isinstance(name, str) for name in names] != [True] * count:
+        given = ", ".join(map(shown, names)) or "an empty list" if isinstance(names, list) else shown(names)
+        raise InputError(f"a query's names must be a list of {count} texts, one for each mean, not {given}")
+    places = len(columns_of(domain))
+    if not all(is_integer(column, 0) and column < places for column in query.columns):
+        raise InputError(f"a query's columns must be places from 0 to {places - 1}, not "
+                         f"{', '.join(map(shown, query.columns))}")
+
+
+def _tried(domain: Domain) -> Array:
+    """Return points (TRIED, D) that rows can be: the middle, the ends and others, always the same."""
+    inner, place = list(domain.numbers), np.arange(TRIED)
+    points = np.zeros((TRIED, domain.d))
+    # Multiples of irrational numbers: no two coordinates go together.
+    points[:, inner] = np.outer(place, np.sqrt(np.arange(len(inner)) + 0.5)) % 2.0 - 1.0
+    points[:4, inner] = np.array([0.0, 0.5, -1.0, 1.0])[:, None]
+    for i, group in enumerate(domain.groups):
+        if group.complete:
+            points[place, np.array(group.coordinates)[(place // (i % 5 + 1)) % len(group.coordinates)]] = 1.0
+    return points

@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from trigmech._arrays import Array, Integers
+from trigmech._validate import check_positive
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.features import FunctionSet
@@ -38,7 +39,6 @@ class Query(ABC):
     """
 
     name: ClassVar[str]
-    columns: tuple[int, ...]
     # The place of the query when a release is shown: columns 0, details of intervals 1, tables 2, products 3, others 4.
     order: int = 4
     # How previews show its noise: that of a "column", of "functions", "tables" or "products"; "" for its kind's name.
@@ -50,8 +50,15 @@ class Query(ABC):
     summed: ClassVar[str] = "values"
     # The number of columns of a contingency table; 0 for other queries.
     ways: int = 0
-    # Whether the function is the constant alone, whose mean is known.
-    constant: bool = False
+    if TYPE_CHECKING:
+        # Fields, class attributes and properties are all right; a property here would hide fields of dataclasses.
+        @property
+        def columns(self) -> tuple[int, ...]: ...
+
+    @property
+    def constant(self) -> bool:
+        """Whether the function is the constant alone, whose mean is known."""
+        return False
 
     @property
     @abstractmethod
@@ -266,6 +273,14 @@ class Measurement(Generic[Q]):
     values: Array | None = None
     noise: float = np.inf
     law: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        # A weight below 0 would take away from what all vectors move by together.
+        check_positive(weight=self.weight)
+
+    def __repr__(self) -> str:
+        known = "not drawn" if self.values is None else f"noise {self.deviation:.3g} in each value"
+        return f"Measurement({self.query.kind} of columns {self.query.columns}, {self.query.size} numbers, {known})"
 
     def vector(self, sums: Array, n: int) -> Array:
         """Return the weighted vector of exact sums over n persons. It is private if the sums are."""

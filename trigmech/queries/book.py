@@ -1,7 +1,7 @@
 """The partitions, maps and functions that queries share, with numbers for files; and the kinds of queries."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -12,11 +12,13 @@ from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.partition import Partition
 from trigmech.queries.base import Query
 
+Kind = TypeVar("Kind", bound=type[Query])
+
 # The kinds by their names in files. `register` adds a custom query.
 KINDS: dict[str, type[Query]] = {}
 
 
-def register(kind: type[Query]) -> type[Query]:
+def register(kind: Kind) -> Kind:
     """Let files hold a kind of query, which must define `written` and `read`. Usable as a decorator."""
     if KINDS.get(kind.name, kind).__qualname__ != kind.__qualname__:
         raise InputError(f"a query with the name {kind.name!r} is already registered")

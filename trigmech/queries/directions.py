@@ -70,7 +70,7 @@ class Directions(Query):
         return float(len(self.scores))
 
     @property
-    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[int, ...]:
         return tuple(range(len(self.partitions)))
 
     @cached_property

@@ -58,7 +58,7 @@ class Distance(Query):
         return (sum(table.size for table in self.tables),)
 
     @property
-    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[int, ...]:
         return tuple(sorted({column for table in self.tables for column in table.columns}))
 
     def evaluate(self, points: Array) -> Array:
@@ -110,7 +110,7 @@ class Moment(Query):
         return (self.table.size,)
 
     @property
-    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[int, ...]:
         return self.table.columns
 
     @property

@@ -111,7 +111,7 @@ class Functions(Query):
         return self.features, self.members
 
     @property
-    def constant(self) -> bool:  # type: ignore[override]
+    def constant(self) -> bool:
         return self.size == len(self.degrees) == 1 and not self.degrees.any()
 
     @property
@@ -128,7 +128,7 @@ class Functions(Query):
         return self.index.kinds
 
     @property
-    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[int, ...]:
         """The columns that products are of; all, for functions of whole rows."""
         owner = np.unique(self.domain.owner, return_inverse=True)[1]
         used = (self.degrees > 0).any(axis=0) | (len(self.degrees) < self.size)

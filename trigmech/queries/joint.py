@@ -185,7 +185,7 @@ class Products(Query):
         return np.inf if self.contrasted else 2.0
 
     @property
-    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[int, ...]:
         return tuple(np.unique(self.pairs).tolist())
 
     @cached_property

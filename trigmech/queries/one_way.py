@@ -45,7 +45,7 @@ class Look(Query):
     partition: Partition
 
     @property
-    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[int, ...]:
         return (self.column,)
 
     @property
@@ -339,7 +339,7 @@ class Detail(Cells):
         return len(self.edges) - 1
 
     @property
-    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[int, ...]:
         return (self.column,)
 
     @cached_property

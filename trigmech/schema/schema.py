@@ -165,7 +165,10 @@ class Schema:
         bounds : mapping of str to (lower, upper)
             The bounds that a private step released; they are public from now on.
 
-        Raises an InputError if a column has no private bounds, or the bounds break a rule of Column.
+        Raises
+        ------
+        InputError
+            If a column has no private bounds, or the bounds break a rule of Column.
         """
         return self._with("bounds", self.private_bounds, {
             name: {"lower": lower, "upper": upper} for name, (lower, upper) in bounds.items()})
@@ -220,7 +223,10 @@ class Schema:
             The categories that a private step released; they are public from now on. Each column gets them, sorted, and
             then ``other``. If no category was found, the column gets ``other`` and one more category that no row has.
 
-        Raises an InputError if a column has no private categories, or they break a rule of Column.
+        Raises
+        ------
+        InputError
+            If a column has no private categories, or they break a rule of Column.
         """
         absent = {column.name: column.none_found for column in self.columns}
         listed = {name: (*sorted(categories), *absent.get(name, ())[:1]) for name, categories in found.items()}
