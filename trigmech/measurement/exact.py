@@ -130,8 +130,9 @@ class _Evaluated:
         except (TrigmechError, MemoryError):
             raise
         except Exception as problem:
-            raise InputError(f"a query of the kind {self.query.kind!r} cannot be evaluated at rows of the table: "
-                             f"{type(problem).__name__}: {problem}") from problem
+            # The problem's own text may quote a row.
+            raise InputError(f"a query of the kind {self.query.kind!r} cannot be evaluated at rows of the table "
+                             f"({type(problem).__name__})") from problem
 
 
 class _Whole(_Evaluated):
