@@ -2,22 +2,34 @@
 
 import csv
 import io
+import itertools
+import math
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from test_copula import categories, number
 
 import trigmech as tm
+from trigmech import answering
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.engines.question import Persons
 from trigmech.engines.spread import SpreadTable
 from trigmech.evaluation import judgement
 from trigmech.functions.index import FunctionIndex
+from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.sums import Total
+from trigmech.planning.dependence import _scores, _with_absence, directions_of
+from trigmech.planning.error_model import ErrorModel
+from trigmech.planning.priors import PRIOR_COHERENT
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Products
 from trigmech.reconstruction import targets
+from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.sparse import ENOUGH, with_margins
 from trigmech.tables.lenient import LenientFile
+from trigmech.workload import GaussianKernels
 
 # Tables that are checked before anything is charged
 
@@ -115,8 +127,8 @@ def test_the_noise_of_ordinary_numbers_grows_with_the_rows_that_hold_special_val
 # The smaller of two tables
 
 
-@pytest.mark.parametrize(("true", "made", "there"), [(30, 30, True), (29, 500, False), (500, 29, False), (30, 500, True),
-                                                     (500, 30, True)])
+@pytest.mark.parametrize(("true", "made", "there"), [
+    (30, 30, True), (29, 500, False), (500, 29, False), (30, 500, True), (500, 30, True)])
 def test_a_detector_needs_thirty_rows_of_either_table(monkeypatch, true, made, there):
     monkeypatch.setattr(judgement, "detector_aucs", lambda *given: (0.75, 0.25, min(true, made)))
     sides = [SimpleNamespace(values=np.zeros((rows, 2))) for rows in (true, made)]
@@ -151,3 +163,135 @@ def test_lines_of_rows_of_any_length_are_those_where_they_begin(tmp_path, seed, 
     assert lines.tolist() == kept[1:]
     for count in (1, 5, len(ragged)):
         assert file.lines_of_ragged(count).tolist() == ragged[:count]
+
+
+# Columns in another order
+
+COLUMNS = (number([0.3, 0.1, 0.2, 0.3, 0.1], 0, (1,)), number([0.2, 0.15, 0.2, 0.2, 0.25], 2, (3, 4)),
+           number([1.0, 2.0, 3.0], 5), number([3.0, 1.0, 1.0], 7), categories([0.5, 0.2, 0.3], 9))
+
+
+def by_products(columns, deviation_of):
+    scores = tuple(_scores(column, 2) if column.partition.value is not None else np.zeros((3, 0), dtype=np.int64)
+                   for column in columns)
+    held = [j for j, column in enumerate(columns) if column.partition.value is not None]
+    query = Products(tuple(column.partition for column in columns), _with_absence(columns, scores),
+                     np.array(list(itertools.combinations(held, 2))))
+    deviations = [deviation_of(*sorted([(columns[j].partition.value, a), (columns[h].partition.value, b)]))
+                  for j, h, a, b in query.factors]
+    return Copula.by_products(columns, query, np.array(deviations), query.presence)
+
+
+def by_directions(columns, deviation_of):
+    query = directions_of(columns)
+    named = [*range(len(columns)), *query.presence]
+    keys = [(columns[j].partition.value if columns[j].partition.value is not None else 99, i >= len(columns))
+            for i, j in enumerate(named)]
+    means = [deviation_of(*sorted([keys[i], keys[k]])) for i, k in query.pairs]
+    return Copula.by_directions(columns, Measurement(query, 1.0, np.array(means), 1e-4))
+
+
+# Directions are compared with those of simulated rows.
+@pytest.mark.parametrize(("made_by", "apart"), [(by_products, 1e-9), (by_directions, 0.04)])
+@pytest.mark.parametrize("order", [(2, 0, 1, 3, 4), (4, 3, 2, 1, 0), (2, 4, 0, 3, 1)])
+def test_a_copula_of_columns_in_another_order_is_that_of_the_columns(made_by, apart, order):
+    def deviation_of(one, other):
+        return 0.1 * math.sin(7 * one[0] + 3 * one[1] + 5 * other[0] + 11 * other[1])
+
+    found, columns = made_by(COLUMNS, deviation_of), tuple(COLUMNS[j] for j in order)
+    other = made_by(columns, deviation_of)
+    presence = tuple(j for j, of in enumerate(order) if of < 2)
+    assert tuple(each.column for each in found.presence) == (0, 1)
+    assert tuple(each.column for each in other.presence) == presence
+    for j, of in enumerate(order):
+        np.testing.assert_array_equal(other.coefficients[j], found.coefficients[of])
+        np.testing.assert_array_equal(other.orders[j], found.orders[of])
+    for mine in other.presence:
+        of = found.presence[order[mine.column]]
+        np.testing.assert_array_equal(mine.step, of.step)
+        np.testing.assert_array_equal(mine.apart, of.apart)
+    places = [*order, *(5 + order[j] for j in presence)]
+    np.testing.assert_allclose(other.correlations, found.correlations[np.ix_(places, places)], atol=apart)
+
+
+# Effects of one, two and three columns
+
+
+@pytest.mark.parametrize(("d", "width"), [(3, 0.8), (4, 0.5), (6, 1.5)])
+def test_what_all_queries_share_is_the_sum_of_the_mean_query_s_coefficients(d, width):
+    """By the product of one profile for each column: the coefficients of T_2 in one, two and three of them."""
+    made = ErrorModel(GaussianKernels(d, seed=0, n_queries=10, widths=(width,)), 3, 2)
+    profile, = made.profiles
+    c0, c2 = profile[0], abs(profile[2])
+    assert made.common_single[0] == pytest.approx(c0 ** (d - 1) * c2, rel=1e-12)
+    assert made.common_pair[0] == pytest.approx(math.comb(d, 2) * c0 ** (d - 2) * c2**2, rel=1e-12)
+    # The assumed common error of triples is half of that of pairs.
+    assert made.common_triple[0] == pytest.approx(
+        math.comb(d, 3) * c0 ** (d - 3) * c2**3 * PRIOR_COHERENT / 2.0, rel=1e-12)
+    assert made.gain[0] <= np.polynomial.chebyshev.chebval(0.0, profile) ** d
+
+
+# Numbers of any size
+
+
+@pytest.mark.parametrize("sizes", [(1.0, 1.0), (2.0**-40, 2.0**40), (2.0**40, 2.0**40), (2.0**30, 2.0**-20)])
+def test_the_p_value_of_several_numbers_does_not_depend_on_their_units(sizes):
+    rng = np.random.default_rng(0)
+    psi = rng.normal(size=(400, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
+    values, rehearsed = np.array([0.05, -0.1]), np.zeros((0, 3, 0, 1))
+    posterior = SimpleNamespace(m=400, weights=np.full(400, 1.0 / 400.0), release=SimpleNamespace(n=300),
+                                covariance=lambda psi: psi.T @ psi / 400 / 900)
+    table = WeightedTable(None, posterior, rehearsed)
+    table.__dict__["columns"] = {}
+
+    def of(values, psi, sizes):
+        return table.p_value(lambda columns, weights: (values * sizes, psi * sizes))
+
+    assert of(values, psi, np.array(sizes)) == pytest.approx(of(values, psi, 1.0), rel=1e-9)
+    with pytest.raises(tm.InputError, match="follow"):
+        of(values[[0, 0]], psi[:, [0, 0]], np.array(sizes))
+
+
+# Names that need quotes
+
+
+@pytest.mark.parametrize("name", ["two words", "in", 'the "b"', "größe-2", "1st", "or"])
+@pytest.mark.parametrize("rule", ["{} is missing", "{} is not missing", "{} <= 3", "{} in (1, 2)", "{} <= x",
+                                  "x >= {}", "not ({} is missing and x <= 2)", "x is missing if and only if {} = 1"])
+def test_a_constraint_s_text_names_its_columns_so_that_it_can_be_read_again(name, rule):
+    columns = [tm.Column(name, 0, 9, "integer", missing="keep"), tm.Column("x", 0, 9, "integer", missing="keep")]
+    quoted = '"' + name.replace('"', '""') + '"'
+    made, = tm.Schema(columns, [rule.format(quoted)]).constraints
+    again, = tm.Schema(columns, [made.text]).constraints
+    assert (again.text, again.rule) == (made.text, made.rule)
+    assert quoted in made.text or name == "größe-2"
+
+
+# Options that are passed on
+
+
+@pytest.mark.parametrize(("method", "asks", "first"), [("sql", "ask", ("select 1",)),
+                                                       ("regression", "fitted", ("y ~ x", "poisson"))])
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_a_question_is_asked_with_its_own_level_tables_and_population(monkeypatch, method, asks, first, level):
+    asked = []
+    monkeypatch.setattr(answering, asks, lambda *given: asked.append(given))
+    made = object.__new__(answering.Answering)
+    monkeypatch.setattr(answering.Answering, "imputations", lambda self, *given: ("imputed", *given))
+    getattr(made, method)(*first, m=7, population=False, level=level)
+    assert asked == [(("imputed", 7, False), *first, level)]
+
+
+def test_bars_of_a_statistic_are_asked_for_with_its_level_and_progress(monkeypatch):
+    given, said = {}, []
+
+    def bars(statistic, level, progress):
+        given.update(level=level, progress=progress, value=statistic("points"))
+        return "values", "error"
+
+    monkeypatch.setattr(answering.Answering, "_table", lambda self, points: {"x": points})
+    made = object.__new__(answering.Answering)
+    made.__dict__["_resamples"] = SimpleNamespace(bars=bars)
+    found = made.error_bars(lambda table: table["x"], 0.8, said.append)
+    assert given == {"level": 0.8, "progress": said.append, "value": "points"}
+    assert (found.values, found.error) == ("values", "error")
