@@ -14,10 +14,12 @@ from test_copula import categories, number
 import trigmech as tm
 from trigmech import answering
 from trigmech.domain import Domain, OneHotGroup
+from trigmech.engines import choice
 from trigmech.engines.question import Persons
 from trigmech.engines.spread import SpreadTable
 from trigmech.evaluation import judgement
 from trigmech.functions.index import FunctionIndex
+from trigmech.inference import drawing
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.sums import Total
 from trigmech.planning.dependence import _scores, _with_absence, directions_of
@@ -63,6 +65,30 @@ def test_workers_check_a_table_if_anything_of_its_schema_is_private(bounds, cate
     assert all(not each.raw for each in workers.asked)
     assert (table.n, said) == ((60, [("checking the table and the options", 0, 0)]) if private else
                                (100, [("counting rows and planning", 0, 0)]))
+
+
+@pytest.mark.parametrize("engine", ["processes", "dask", "spark"])
+@pytest.mark.parametrize("fails", ["never", "at first", "within"])
+def test_workers_are_closed_however_the_work_ends(tmp_path, monkeypatch, engine, fails):
+    pd.DataFrame({"x": [0.0, 1.0]}).to_parquet(tmp_path / "t.parquet")
+    workers, schema, ended = Workers(), tm.Schema([tm.Column("x", 0, 1)]), []
+    workers.close = lambda: ended.append(True)
+    if fails == "at first":
+        workers.n = lambda schema: 1 // 0
+    monkeypatch.setattr(choice, "_workers", lambda *given: workers)
+
+    def work():
+        with choice.opened(str(tmp_path / "*.parquet"), schema, engine=engine) as table:
+            assert (table.n, ended) == (100, [])
+            if fails == "within":
+                raise ZeroDivisionError
+
+    if fails == "never":
+        work()
+    else:
+        with pytest.raises(ZeroDivisionError):
+            work()
+    assert ended == [True]
 
 
 # Values of columns whose numbers have another unit than what is written
@@ -295,3 +321,29 @@ def test_bars_of_a_statistic_are_asked_for_with_its_level_and_progress(monkeypat
     found = made.error_bars(lambda table: table["x"], 0.8, said.append)
     assert given == {"level": 0.8, "progress": said.append, "value": "points"}
     assert (found.values, found.error) == ("values", "error")
+
+
+# Functions of unequal spread
+
+
+def test_rows_are_exchanged_by_functions_in_units_of_their_spread(monkeypatch):
+    """Most exchanges are judged by one product with what is missing, which is of the same units as both."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(200, 3)) * [0.01, 1.0, 30.0]
+    fits = object.__new__(drawing._Fits)
+    fits._single, fits._products = [values.mean(axis=0)[:, None] + [0.0, 0.02, -0.02]], np.empty((0, 3))
+    fits._smooth = SimpleNamespace(size=3, deviations=np.ones(3), evaluate=lambda rows, kept: values)
+    exchanged, calls = drawing._exchanged, []
+
+    def seen(scaled, picked, missing, along, lengths, tried):
+        calls.append(scaled)
+        np.testing.assert_allclose(along, scaled @ missing, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(lengths, np.square(scaled).sum(axis=1), rtol=1e-9)
+        exchanged(scaled, picked, missing, along, lengths, tried)
+
+    monkeypatch.setattr(drawing, "_exchanged", seen)
+    rows = fits._raked(np.arange(200)[:, None], 1, rng)
+    assert len(calls) == drawing.TRIED
+    spread = np.maximum(fits._single[0].std(axis=1), 1.0 / 200)
+    np.testing.assert_allclose(calls[0], values / spread, rtol=1e-9)
+    assert rows.shape == (200, 1)
