@@ -30,6 +30,7 @@ from trigmech.queries.joint import Products
 from trigmech.reconstruction import targets
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.sparse import ENOUGH, with_margins
+from trigmech.reconstruction.thinning import exchanged
 from trigmech.tables.lenient import LenientFile
 from trigmech.workload import GaussianKernels
 
@@ -347,3 +348,25 @@ def test_rows_are_exchanged_by_functions_in_units_of_their_spread(monkeypatch):
     spread = np.maximum(fits._single[0].std(axis=1), 1.0 / 200)
     np.testing.assert_allclose(calls[0], values / spread, rtol=1e-9)
     assert rows.shape == (200, 1)
+
+
+# Rows that one would have twice
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_exchanged_rows_stay_different_though_one_twice_would_be_nearer(size):
+    """All that is wanted is the first row; among different rows, none is nearer than it and those beside it."""
+    place = np.array([0.0, 0.1, -0.2, 0.3, -0.4, 0.5])
+    kernel = np.exp(-np.subtract.outer(place, place) ** 2)
+    found = exchanged(kernel.astype(np.float32), kernel[:, 0].copy(), np.arange(6)[-size:].copy())
+
+    def apart(rows):
+        rows = list(rows)
+        return kernel[np.ix_(rows, rows)].mean() - 2.0 * kernel[rows, 0].mean()
+
+    assert len(set(found.tolist())) == size
+    others = [[*np.delete(found, k), j] for k in range(size) for j in range(6) if j not in found]
+    assert all(apart(found) <= apart(each) + 1e-5 for each in others)
+    if size > 1:
+        # The first row again and again would be nearer.
+        assert apart([0] * size) < apart(found)
