@@ -19,6 +19,7 @@ from trigmech.engines.question import Persons
 from trigmech.engines.spread import SpreadTable
 from trigmech.evaluation import judgement
 from trigmech.functions.index import FunctionIndex
+from trigmech.functions.partition import Partition
 from trigmech.inference import drawing
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.sums import Total
@@ -27,10 +28,13 @@ from trigmech.planning.error_model import ErrorModel
 from trigmech.planning.priors import PRIOR_COHERENT
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Products
+from trigmech.queries.one_way import Histogram, PrefixSums
+from trigmech.queries.signs import Signs
 from trigmech.reconstruction import targets
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.sparse import ENOUGH, with_margins
 from trigmech.reconstruction.thinning import exchanged
+from trigmech.report.tables import TableAccount
 from trigmech.tables.lenient import LenientFile
 from trigmech.workload import GaussianKernels
 
@@ -370,3 +374,19 @@ def test_exchanged_rows_stay_different_though_one_twice_would_be_nearer(size):
     if size > 1:
         # The first row again and again would be nearer.
         assert apart([0] * size) < apart(found)
+
+
+# Columns that were looked at in unequal ways
+
+
+def test_signs_and_columns_without_a_look_show_no_frequencies_beside_those_that_tell_them():
+    """The means of signs are no frequencies."""
+    partition = Partition((), 0, np.linspace(-1.0, 1.0, 5))
+    looks = [Signs(0, partition, 2), Histogram(0, partition), PrefixSums(0, partition), None]
+    means = np.array([0.1, 0.2, 0.3, 0.4])
+    release = SimpleNamespace(columns=looks, look_at=lambda j: None if looks[j] is None else Measurement(
+        looks[j], 1.0, means[: looks[j].size], 0.01))
+    own = SimpleNamespace(column=tm.Column("x", 0, 4), edges=np.array([0.0, 2.0, 4.0]))
+    found = TableAccount(None, release).columns([own] * 4)
+    assert [each is None for each in found] == [True, False, False, True]
+    np.testing.assert_allclose(found[1].shares, [0.3, 0.7])
