@@ -27,13 +27,13 @@ from trigmech.planning.dependence import _scores, _with_absence, directions_of
 from trigmech.planning.error_model import ErrorModel
 from trigmech.planning.priors import PRIOR_COHERENT
 from trigmech.queries.base import Measurement
+from trigmech.queries.book import Book, Numbers
 from trigmech.queries.joint import Products
 from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction import targets
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.sparse import ENOUGH, with_margins
-from trigmech.reconstruction.thinning import exchanged
 from trigmech.report.tables import TableAccount
 from trigmech.tables.lenient import LenientFile
 from trigmech.workload import GaussianKernels
@@ -245,6 +245,27 @@ def test_a_copula_of_columns_in_another_order_is_that_of_the_columns(made_by, ap
     np.testing.assert_allclose(other.correlations, found.correlations[np.ix_(places, places)], atol=apart)
 
 
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("kind", ["products", "directions"])
+def test_a_query_about_all_columns_is_not_read_beside_others(kind, more):
+    scores = tuple(_scores(column, 1) if column.partition.value is not None else np.zeros((3, 0), dtype=np.int64)
+                   for column in COLUMNS)
+    query = directions_of(COLUMNS) if kind == "directions" else Products(
+        tuple(column.partition for column in COLUMNS), scores, np.array([(0, 1), (1, 2)]))
+    held = [(j, column.partition) for j, column in enumerate(COLUMNS)]
+    integers, floats = query.written(Book(held))
+    book = Book(held + [(len(held), categories([0.5, 0.5], 12).partition)] * more)
+
+    def read():
+        return type(query).read(Numbers(np.array(integers)), Numbers(floats), book)
+
+    if more:
+        with pytest.raises(tm.InputError, match=f"{kind} must have the scores of all columns"):
+            read()
+    else:
+        assert read().written(book)[0] == integers
+
+
 # Effects of one, two and three columns
 
 
@@ -352,28 +373,6 @@ def test_rows_are_exchanged_by_functions_in_units_of_their_spread(monkeypatch):
     spread = np.maximum(fits._single[0].std(axis=1), 1.0 / 200)
     np.testing.assert_allclose(calls[0], values / spread, rtol=1e-9)
     assert rows.shape == (200, 1)
-
-
-# Rows that one would have twice
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_exchanged_rows_stay_different_though_one_twice_would_be_nearer(size):
-    """All that is wanted is the first row; among different rows, none is nearer than it and those beside it."""
-    place = np.array([0.0, 0.1, -0.2, 0.3, -0.4, 0.5])
-    kernel = np.exp(-np.subtract.outer(place, place) ** 2)
-    found = exchanged(kernel.astype(np.float32), kernel[:, 0].copy(), np.arange(6)[-size:].copy())
-
-    def apart(rows):
-        rows = list(rows)
-        return kernel[np.ix_(rows, rows)].mean() - 2.0 * kernel[rows, 0].mean()
-
-    assert len(set(found.tolist())) == size
-    others = [[*np.delete(found, k), j] for k in range(size) for j in range(6) if j not in found]
-    assert all(apart(found) <= apart(each) + 1e-5 for each in others)
-    if size > 1:
-        # The first row again and again would be nearer.
-        assert apart([0] * size) < apart(found)
 
 
 # Columns that were looked at in unequal ways
