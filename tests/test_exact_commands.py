@@ -9,7 +9,9 @@ import pytest
 from test_cli import run as run  # a fixture
 
 import trigmech as tm
+from trigmech import cli
 from trigmech.cli import app, copies, decision, judgement, release
+from trigmech.errors import MissingLibraryError
 from trigmech.report import against, page
 
 
@@ -176,3 +178,13 @@ def test_a_judgement_is_a_table_between_its_verdict_and_how_to_read_it(monkeypat
     assert cells == [["measure", "release", "fresh", "limits", "light"],
                      ["pairs (a[red])", "0.123", "0.500", "0.8, 0.6", "poor"],
                      ["copies", "1.000", "", "0.01, 0.05", "good"]]
+
+
+def test_without_the_library_of_commands_what_to_install_is_said_beside_the_output(monkeypatch, capsys):
+    def need(extra, what):
+        raise MissingLibraryError(f"{what} needs {extra}")
+
+    monkeypatch.setattr(cli, "need", need)
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert (ending.value.code, *capsys.readouterr()) == (2, "", "trigmech: the command line needs cli\n")

@@ -1,4 +1,4 @@
-"""No command writes over a file that it reads, or twice to one file: each pair of files of each command is tried."""
+"""No command writes over a file that it reads, twice to one file, or where it cannot: each file of each is tried."""
 
 import itertools
 import shlex
@@ -60,3 +60,14 @@ def test_a_file_that_is_named_twice_is_refused_if_it_would_be_written(run, line)
             status, _, said = run(*(other if word == one else word for word in words))
             assert status == 2, (one, other)
             assert f"{other!r} is given twice and would be overwritten" in said, (one, other)
+
+
+@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
+def test_a_file_in_a_folder_that_is_not_there_is_refused_before_any_other_file_is_read(run, line):  # noqa: F811
+    design_file.save("design.json", tm.design(50, CUBE, BUDGET, smooth))
+    words = shlex.split(line)
+    for one in files(words):
+        if one[0].isupper():
+            status, _, said = run(*(f"nowhere/{one}" if word == one else word for word in words))
+            assert status == 2, one
+            assert f"cannot write 'nowhere/{one}': there is no folder 'nowhere'; make it first" in said, one

@@ -180,3 +180,22 @@ def test_a_sample_with_given_values_is_like_all_rows_that_have_them(made, given)
     means = np.array([each.mean() for each in rows])
     random = np.mean([each.std() for each in rows], axis=0) / np.sqrt(60)
     assert (means.std(axis=0) < 0.7 * random).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_exchanged_rows_stay_different_though_one_twice_would_be_nearer(size):
+    """All that is wanted is the first row; among different rows, none is nearer than it and those beside it."""
+    place = np.array([0.0, 0.1, -0.2, 0.3, -0.4, 0.5])
+    kernel = np.exp(-np.subtract.outer(place, place) ** 2)
+    found = thinning.exchanged(kernel.astype(np.float32), kernel[:, 0].copy(), np.arange(6)[-size:].copy())
+
+    def apart(rows):
+        rows = list(rows)
+        return kernel[np.ix_(rows, rows)].mean() - 2.0 * kernel[rows, 0].mean()
+
+    assert len(set(found.tolist())) == size
+    others = [[*np.delete(found, k), j] for k in range(size) for j in range(6) if j not in found]
+    assert all(apart(found) <= apart(each) + 1e-5 for each in others)
+    if size > 1:
+        # The first row again and again would be nearer.
+        assert apart([0] * size) < apart(found)
