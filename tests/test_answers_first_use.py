@@ -1,14 +1,17 @@
 """What a first user of answers met: a crash on C(number), and messages that gave a wrong reason."""
 
 from functools import lru_cache
+from types import SimpleNamespace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 import trigmech as tm
 from trigmech.inference.regression import fitted
-from trigmech.inference.sql import ask
+from trigmech.inference.sql import _notes, ask
+from trigmech.inference.sql_question import parsed
 
 SCHEMA = tm.Schema([tm.Column("weight", 0, 10), tm.Column("weeks", 30, 45, "integer"),
                     tm.Column("gained", 0, 50, "integer"), tm.Column("sex", kind="categorical",
@@ -93,3 +96,22 @@ def test_a_missing_key_is_seen():
 def test_refusals_give_the_reason(query, said):
     with pytest.raises(tm.InputError, match=said):
         ask(held(), query)
+
+
+@pytest.mark.parametrize("measured", [[("gained", "sex")], [("weight", "gained", "sex")], [("weeks", "gained", "sex")]])
+def test_the_reason_of_a_wide_interval_names_only_columns_that_its_aggregate_uses(measured):
+    asked = parsed(duckdb.connect(), "select sex, avg(weight) as w, median(Weeks + 1) as m, count(*) as n from release "
+                                     "where gained > 1 group by sex", SCHEMA)
+    assert asked.uses == (("gained", "sex"), ("weight", "gained", "sex"), ("weeks", "gained", "sex"), ("gained", "sex"))
+    names = ("w", "m", "n")
+    made = SimpleNamespace(tables={}, count=6, untold=dict.fromkeys(names, np.ones(1)),
+                           low=dict.fromkeys(names, np.zeros(1)), high=dict.fromkeys(names, np.ones(1)),
+                           values=dict.fromkeys(names, np.ones(1)))
+    said = {name: note.split("because ")[1] for note in _notes(made, asked, SimpleNamespace(
+        schema=SCHEMA, measured=measured)) for name in note.split(":")[0].split(", ")}
+    finer = "the question is finer than the cells and functions that the release measured."
+    assert said["n"] == finer
+    for name, column in (("w", "weight"), ("m", "weeks")):
+        known = any(column in table for table in measured)
+        assert said[name] == (finer if known else
+                              f"the release measured no table of {column}, gained and sex together.")

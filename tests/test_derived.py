@@ -189,6 +189,24 @@ def test_wrong_lists_of_derived_columns_are_refused(derived, rule):
     assert "\n" not in str(found.value)
 
 
+ARGUMENTS = {"min": "a, c", "max": "a, c", "lookup": '"lookup", grade', **dict.fromkeys(formula_module.PARTS, "seen")}
+
+
+@pytest.mark.parametrize("function", formula_module.FUNCTIONS)
+def test_a_derived_column_may_have_the_name_of_a_function_that_it_calls(function):
+    tables = {"lookup": Lookup("lookup", ((1, 10.0), (2, 20.0), (4, 40.0)))} if function == "lookup" else ()
+    formula = f"{function}({ARGUMENTS.get(function, 'c')})"
+    made = tm.Schema(COLUMNS, derived=[Derived("next", f"{function} + 1"), Derived(function, formula, tables=tables)])
+    points = made.with_bounds({"wide": (0.0, 1.0)}).decode(np.zeros((2, made.width)))
+    found = made.with_bounds({"wide": (0.0, 1.0)}).completed(points)
+    due = np.ma.getdata(parse(function, formula, RANGES, dict(tables)).values(points)).astype(float)
+    assert np.allclose(np.ma.getdata(found[function]), due, atol=0.01)
+    assert np.allclose(np.ma.getdata(found["next"]), due + 1, atol=0.01)
+    with pytest.raises(InputError, match="in a circle: 'next' -> "):
+        tm.Schema(COLUMNS, derived=[Derived("next", f"{function} + 1"),
+                                    Derived(function, f"{formula} + next", tables=tables)])
+
+
 @pytest.mark.parametrize(("options", "rule"), [
     ({"decimals": -1}, "decimals"), ({"decimals": 2.0}, "decimals"), ({"decimals": True}, "decimals"),
     ({"after": 3}, "after must be"), ({"tables": [1]}, "tables must be"),

@@ -1,9 +1,12 @@
 """The accounts that a page gives of a release, by hand: lights, dependences, noise, choices, and late warnings."""
 
+import datetime
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import trigmech as tm
@@ -331,3 +334,41 @@ def test_a_pile_at_a_bound_is_told_if_it_is_high_steep_and_above_noise(monkeypat
     for lower, upper, few in ((0, 79, True), (0, 80, False)):
         made.schema = tm.Schema([tm.Column("x", lower, upper, kind="integer")])
         assert bool(advice.clipping_of(made)) == (told and not few)
+
+
+@pytest.mark.parametrize(("column", "end"), [
+    (tm.Column("x", 0, 60_000), "between the lower bound 0 and 1500,"),
+    (tm.Column("x", 0, 99_999, transform="log1p"), "between the lower bound 0 and 0.3335,"),
+    (tm.Column("x", datetime.date(2000, 1, 1), datetime.date(2000, 4, 10), "datetime"),
+     "between the lower bound 2000-01-01 and 2000-01-04,")])
+@pytest.mark.parametrize("at", [0.0, 0.05, 0.11])
+def test_values_beside_a_bound_are_not_said_to_lie_at_it(monkeypatch, column, end, at):
+    points = np.array([[-1.0], [-0.98], [0.5]])
+    made = SimpleNamespace(fit=SimpleNamespace(misfit=1.0), schema=tm.Schema([column]), distribution=SimpleNamespace(
+        points=points, weights=np.array([at, 0.4 - at, 0.6])))
+    monkeypatch.setattr(advice, "account_of", lambda made: SimpleNamespace(noise=lambda: [0.0]))
+    (found,) = advice.clipping_of(made)
+    if at >= 0.1:
+        assert found.startswith(f"column 'x': {100 * at:.0f} % of the synthetic values lie at the lower bound ")
+    else:
+        assert f"40 % of the synthetic values lie {end} in a fortieth of the range; if this is not true" in found
+
+
+@pytest.mark.parametrize("column", [
+    tm.Column("x", 0, 1_000), tm.Column("x", 0, 1_000, "integer"), tm.Column("x", 0, 1_000, decimals=1),
+    tm.Column("x", 0, 1_000, missing="keep", special=(500,)), tm.Column("x", -1_000, 0)])
+@pytest.mark.parametrize("piled", [0.0, 0.3])
+def test_what_is_said_of_values_at_bounds_is_true_of_the_synthetic_rows(column, piled):
+    rng = np.random.default_rng(4)
+    values = np.where(rng.random(3_000) < piled, 0.0, rng.exponential(8.0, 3_000).round(1) + 0.6)
+    sign = 1.0 if column.upper else -1.0
+    made = tm.synthesize(pa.table({"x": sign * (values.round() if column.kind == "integer" else values)}),
+                         tm.Schema([column]), tm.Budget(3.0, 1e-6), rng=rng)
+    said, held = advice.clipping_of(made), np.abs(np.array(made.sample(3_000)["x"].to_pylist(), dtype=float))
+    side = "lower" if sign > 0.0 else "upper"
+    assert said
+    for sentence in said:
+        told = float(re.search(r": (\d+) % of", sentence)[1]) / 100.0
+        where = (held == 0.0) if f"at the {side} bound 0" in sentence else (held <= 25.0)
+        assert abs(where.mean() - told) < 0.02, sentence
+    assert any(f"at the {side} bound 0" in sentence for sentence in said) == (piled > 0.0)

@@ -112,11 +112,13 @@ def test_rows_in_an_empty_cell_of_any_sparse_table_are_visited_at_last(monkeypat
     rows = np.array([[0, 1, 1], [1, 1, 0], [0, 1, 0], [0, 0, 0]] * 2, dtype=np.int32)
     visited = []
     monkeypatch.setattr(type(objective), "leave_empty", lambda *_: 0)
-    monkeypatch.setattr(type(objective), "sweep",
-                        lambda self, rows, residuals, order, columns: visited.append(sorted(order.tolist())))
-    objective.clear_empty(objective.descend(rows, np.random.default_rng(0), most=0), np.random.default_rng(0))
+    monkeypatch.setattr(type(objective), "sweep", lambda self, rows, residuals, order, columns, sampled=None:
+                        visited.append((sorted(order.tolist()), sampled)))
+    objective.clear_empty(objective.descend(rows, np.random.default_rng(0), most=0), np.random.default_rng(0), 3)
+    # And then all rows once, around these cells.
+    assert visited.pop() == ([*range(8)], 3)
     assert visited
-    assert all(each == [0, 1, 2, 4, 5, 6] for each in visited)
+    assert all(each == ([0, 1, 2, 4, 5, 6], None) for each in visited)
 
 
 def test_rows_that_fit_already_are_left_as_they_are():

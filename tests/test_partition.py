@@ -16,7 +16,7 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions import prefix_sums
 from trigmech.functions.naming import cell_names, column_name, position_names
-from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges
+from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges, with_ends
 from trigmech.queries.one_way import PrefixSums, PrefixSumsWithEnds
 from trigmech.schema.encoding import MOST_LEVELS
 
@@ -133,6 +133,8 @@ def test_edges_that_are_no_partition_are_refused(indicators, value, cuts):
 @settings(max_examples=25, deadline=None)
 @given(levels(), st.integers(1, 12))
 def test_even_edges_hold_equally_many_levels(values, count):
+    # Levels that do not lie on a logarithmic scale.
+    values = np.linspace(values[0], values[-1], len(values))
     cuts = even_edges(values, count)
     partition = Partition((), 0, cuts, values)
     held = np.bincount(partition.codes(values[:, None]), minlength=partition.size)
@@ -351,3 +353,54 @@ def test_positions_are_named_in_their_order_special_values_first():
     assert cell_names(number, np.array([0, 0, 1, 2]), names) == ["others of x", "x in [-1, 0.5)", "x in [0.5, 1)"]
     assert cell_names(number, np.array([0, 1, 2, 2]), names) == ["x=0", "x is missing", "x in [-1, 1)"]
     assert (column_name(number, names), column_name(Partition((3, 4), None, np.empty(0)), names)) == ("x", "c")
+
+
+@pytest.mark.parametrize("transform", ["log", "log1p"])
+@pytest.mark.parametrize(("lower", "upper", "special"), [
+    (1, 10_000, ()), (1, 10_000, (1,)), (7, 300, (8, 9)), (2, 100_000, (50, 60)), (1, 70, ())])
+@pytest.mark.parametrize("count", [2, 16, 64, 1_024])
+def test_whole_numbers_on_a_logarithmic_scale_have_intervals_of_equal_length_there(transform, lower, upper, special,
+                                                                                   count):
+    column = tm.Column("x", lower, upper, "integer", transform=transform, special=special)
+    (partition,) = columns_of(tm.Schema([column]).domain)
+    levels, edges = partition.levels, even_edges(partition.levels, count)
+    held = np.diff(partition.cut(edges).first_levels)
+    assert len(edges) == min(count, len(levels)) + 1
+    assert (held >= 1).all()
+    assert np.isin(edges[1:-1], 0.5 * (levels[1:] + levels[:-1])).all()
+    # An interval begins where it should, or with the level after the only one of the interval before it.
+    starts = partition.cut(edges).first_levels[1:-1]
+    length = (levels[-1] - levels[0]) / (len(edges) - 1)
+    for i, start in enumerate(starts):
+        own = (levels < levels[0] + length * (i + 1)).sum()
+        assert start == own or (start > own and held[i] == (2 if i == 0 and len(levels) > count else 1))
+    if len(levels) > count:
+        assert held[0] >= 2
+        assert len(with_ends(levels, edges) if count > 2 else edges) == len(edges) + 2 * (count > 2)
+
+
+@given(st.integers(0, 50), st.integers(5, 3_000), st.integers(1, 200), st.sets(st.integers(1, 49), max_size=2))
+def test_other_whole_numbers_have_equally_many_in_each_interval(lower, width, count, special):
+    column = tm.Column("x", lower, lower + width, "integer", special=tuple(v for v in special if v < width // 2))
+    (partition,) = columns_of(tm.Schema([column]).domain)
+    held = np.diff(partition.cut(even_edges(partition.levels, count)).first_levels)
+    assert held.max() - held.min() <= 1
+    assert len(held) == min(count, len(partition.levels))
+
+
+@pytest.mark.parametrize(("transform", "lower", "budget"), [
+    ("log1p", 0, tm.Budget(1.0, 1e-6)), ("log", 1, tm.Budget(3.0))])
+def test_a_logarithmic_scale_shows_small_whole_numbers_as_it_shows_small_numbers(transform, lower, budget):
+    rng = np.random.default_rng(3)
+    values = lower + np.minimum(rng.lognormal(3.0, 1.5, 4_000), 9_000.0).round()
+    ordered, error = np.sort(values), {}
+    for kind, more in (("integer", {}), ("continuous", {"decimals": 0})):
+        schema = tm.Schema([tm.Column("x", lower, 10_000, kind, transform=transform, **more)])
+        errors = []
+        for seed in range(2):
+            made = tm.synthesize(values[:, None], schema, budget, rng=np.random.default_rng(seed))
+            found = np.sort(np.asarray(made.sample(4_000))[:, 0])
+            at = np.arange(lower, 500)
+            errors.append(np.abs(np.searchsorted(ordered, at, "right") - np.searchsorted(found, at, "right")).max())
+        error[kind] = np.mean(errors) / 4_000
+    assert error["integer"] < max(1.5 * error["continuous"], 0.03)

@@ -424,6 +424,7 @@ def test_at_last_no_table_holds_rows_in_cells_that_should_be_empty(monkeypatch):
         with monkeypatch.context() as patched:
             # Rows that stay in such cells count with the weights that were asked for.
             patched.setattr(descent, "LAST_VISITS", 0)
+            patched.setattr(descent.CompiledObjective, "sweep", lambda *_, **__: 0)
             kept = objective.clear_empty(fitted, np.random.default_rng(1))
         assert kept.misfit == pytest.approx(fitted.misfit, rel=1e-9)
         cleared = objective.clear_empty(fitted, np.random.default_rng(1))
@@ -433,6 +434,38 @@ def test_at_last_no_table_holds_rows_in_cells_that_should_be_empty(monkeypatch):
         value = objective.value(objective.residuals(cleared.rows), m) / objective.size
         assert cleared.misfit == pytest.approx(value, rel=1e-9)
         assert (cleared.misfit > fitted.misfit) == known
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_left_empty_cells_are_made_up_for_by_all_rows(seed):
+    """A third column has a table with each of two columns whose own table is sparse."""
+    size, m, rng = 8, 4_000, np.random.default_rng(seed)
+    first = rng.integers(0, size, m)
+    truth = np.column_stack([first, (first + rng.integers(0, 2, m)) % size, (first + rng.integers(0, 3, m)) % size])
+    made = RowObjective([size] * 3)
+    maps = [made.map(j, np.arange(size)) for j in range(3)]
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        table = np.bincount(truth[:, a] * size + truth[:, b], minlength=size * size).reshape(size, size) / m
+        noise = 0.0 if (a, b) == (0, 1) else rng.normal(0.0, 2e-3, (size, size))
+        made.table([maps[a], maps[b]], np.maximum(table + noise, 0.0), 1e6, sparse=(a, b) == (0, 1))
+    objective = made.compiled()
+    # A part of the rows is where no row may be.
+    rows = truth.astype(np.int32)
+    rows[:400, 1] = (rows[:400, 0] + rng.integers(2, size, 400)) % size
+    fitted, told = objective.descend(rows, np.random.default_rng(1), most=0), []
+    sweep = descent.CompiledObjective.sweep
+
+    def seen(self, rows, residuals, *further, **named):
+        told.append(objective.value(residuals, m) / objective.size)
+        return sweep(self, rows, residuals, *further, **named)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(descent.CompiledObjective, "sweep", seen)
+        cleared = objective.clear_empty(fitted, np.random.default_rng(1))
+    # The last sweep is of all rows: what it found is worse than what it left, and no row is where it may not be.
+    assert cleared.misfit < 0.9 * told[-1]
+    away = (cleared.rows[:, 1] - cleared.rows[:, 0]) % size
+    assert (away < 2).all()
 
 
 def test_columns_that_sparse_tables_tie_leave_empty_cells_together():

@@ -16,6 +16,8 @@ from trigmech.errors import InputError
 
 # The width of an end of a continuous column: an interval that hardly holds more than a bound. A millionth of the range.
 END = 2.0**-19
+# Levels without a scale are evenly spaced but for rounding, which is far below this fraction of their distance.
+UNEVEN = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +140,30 @@ class Partition:
 
 
 def even_edges(levels: Array | None, count: int) -> Array:
-    """Return the edges of at most ``count`` intervals of equal length, or of equally many levels each."""
+    """Return the edges of at most ``count`` intervals of equal length, or of equally many levels each.
+
+    Levels on a logarithmic scale get intervals of equal length there, each with one level at least: intervals of
+    equally many levels would be as if the column had no scale of its own.
+    """
     if levels is None:
         return np.linspace(-1.0, 1.0, count + 1)
     count = min(count, len(levels))
-    # 7 levels in 3 intervals become 3, 2 and 2.
-    starts = np.cumsum([len(levels) // count + (i < len(levels) % count) for i in range(count - 1)], dtype=np.int64)
+    if _is_scaled(levels):
+        low, high, inner = levels[0], levels[-1], np.arange(1, count)
+        ahead = np.searchsorted(levels, low + (high - low) * inner / count) - inner
+        # Each interval has a level of its own and leaves one to each that follows. The first has two if there are
+        # enough, so that the end of the column can be parted from it.
+        starts = np.clip(np.maximum.accumulate(ahead), min(1, len(levels) - count), len(levels) - count) + inner
+    else:
+        # 7 levels in 3 intervals become 3, 2 and 2.
+        starts = np.cumsum([len(levels) // count + (i < len(levels) % count) for i in range(count - 1)], dtype=np.int64)
     return np.concatenate([[-1.0], 0.5 * (levels[starts - 1] + levels[starts]), [1.0]])
+
+
+def _is_scaled(levels: Array) -> bool:
+    """Return whether levels lie on a logarithmic scale. Special values leave gaps in others, but these are few."""
+    gaps = np.diff(levels)
+    return len(gaps) > 1 and bool(np.median(gaps) > (1.0 + UNEVEN) * gaps.min())
 
 
 def with_ends(levels: Array | None, edges: Array) -> Array | None:

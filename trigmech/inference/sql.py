@@ -374,9 +374,13 @@ def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterat
                "has a value there.")
     wide = [name for name, found in made.untold.items()
             if ((found > LARGE) & (made.high[name] - made.low[name] > SAME * np.abs(made.values[name]))).any()]
-    if wide:
-        sources = imputations.schema.completion.sources(question.used)
-        yield f"{', '.join(wide)}: some intervals are wide because {why_untold(sources, imputations.measured)}."
+    uses = dict(zip(question.names, question.uses, strict=True)) if question.uses else {}
+    reasons = dict[str, list[str]]()
+    for name in wide:
+        sources = imputations.schema.completion.sources(uses.get(name, question.used))
+        reasons.setdefault(why_untold(sources, imputations.measured), []).append(name)
+    for reason, names in reasons.items():
+        yield f"{', '.join(names)}: some intervals are wide because {reason}."
 
 
 # A share of the variance above this is worth a sentence.

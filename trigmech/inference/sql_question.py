@@ -57,6 +57,7 @@ class Question:
     used: tuple[str, ...]
     texts: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    uses: tuple[tuple[str, ...], ...] = ()  # by each output column, its groups and the conditions
 
     @property
     def of_all(self) -> bool:
@@ -113,13 +114,12 @@ def _parsed(connection: Any, query: Any, schema: Schema) -> Question:
                          "GROUP BY must be selected")
     order, limit = _arranged(node, items)
     node["modifiers"] = []
-    used = {_column(each)[-1].lower() for part in ("select_list", "where_clause", "group_expressions")
-            for each in _expressions(node.get(part)) if each["class"] == "COLUMN_REF"}
-    names = _names(connection, items)
-    named = tuple(name for name in schema.table_names if name.lower() in used)
+    beside = [node.get("where_clause"), [item for item, key in zip(items, keys, strict=True) if key]]
+    names, used = _names(connection, items), _named([*items, *beside], schema)
+    uses = tuple(_named([item, *beside], schema) for item in items)
     return Question(tree, names, keys, tuple(_name(item) in GROWING for item in items),
-                    order, limit, named, tuple(name for name in named if name.lower() in _categories(schema)),
-                    tuple(_name(item) for item in items))
+                    order, limit, used, tuple(name for name in used if name.lower() in _categories(schema)),
+                    tuple(_name(item) for item in items), uses)
 
 
 def statement_of(connection: Any, question: Question, factor: float) -> str:
@@ -170,6 +170,12 @@ def _expressions(part: Any) -> Iterator[Tree]:
     elif isinstance(part, list):
         for each in part:
             yield from _expressions(each)
+
+
+def _named(part: Any, schema: Schema) -> tuple[str, ...]:
+    """Return the columns that expressions name, in the order of the schema."""
+    used = {_column(each)[-1].lower() for each in _expressions(part) if each["class"] == "COLUMN_REF"}
+    return tuple(name for name in schema.table_names if name.lower() in used)
 
 
 def _check(part: Any, aggregates: bool) -> None:

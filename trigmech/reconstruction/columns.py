@@ -234,6 +234,9 @@ def divided(partition: Partition) -> Partition:
     """
     levels, c = partition.levels, partition.intervals
     parts = (FINE if levels is None else min(FINE, len(levels))) // max(c, 1)
+    if levels is not None and parts > 1:
+        # On a logarithmic scale the first intervals can hold fewer levels than others.
+        parts = min(parts, int(np.diff(partition.first_levels).min()))
     if c == 0 or parts < 2:
         return partition
     edges = [partition.edges]

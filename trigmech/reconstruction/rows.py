@@ -42,14 +42,12 @@ PARTS, LEAST_GAIN, ENOUGH = 5, 0.02, 0.05
 # The whole remaining misfit can belong to one function that is smooth over a table. So for tables with more than CELLS
 # cells both limits are lowered, at most to the fraction LEAST_LEFT.
 CELLS, LEAST_LEFT = 25.0, 0.2
-# The number of other rows whose entries are tried when columns move together.
-OTHERS = 4
+# The number of other rows whose entries are tried when columns move together, and with which a row exchanges entries.
+OTHERS, PARTNERS = 4, 1
 # Rows in cells that should be empty move out if at most this fraction of the rows is in such cells.
 MOST_STUCK = 0.2
 # Such rows are visited so many times at last, with weights of these cells that are larger by this factor.
 LAST_VISITS, WALL = 2, 1e4
-# The number of other rows with which a row exchanges entries in a sweep.
-PARTNERS = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,10 +288,11 @@ class CompiledObjective:
                         places, moves = self._places(t, rows) if moved else places, moves + moved
         return moves
 
-    def clear_empty(self, fitted: FittedRows, rng: np.random.Generator) -> FittedRows:
+    def clear_empty(self, fitted: FittedRows, rng: np.random.Generator, sampled: int | None = None) -> FittedRows:
         """Let the rows of a finished descent, in place, out of sparse tables' cells of target 0.
 
-        Nothing else holds a row against the weight that these cells have now. Other rows change by exchanges alone.
+        Nothing else holds a row against the weight that these cells have now, so other tables and products lose what
+        the rows left. Then all rows move once more, around these cells, and make up for it.
         """
         rows, every, walled, empty = fitted.rows, np.arange(self.d), copy(self), self._targets.tables == 0.0
         offset, own = self._arrays.tables.offset, np.zeros(len(empty), dtype=np.bool_)
@@ -305,6 +304,8 @@ class CompiledObjective:
             walled.leave_empty(rows, residuals, every, rng)
             held = np.any([own[offset[t] + self._places(t, rows)[0]] for t, _ in self._sparse], axis=0)
             walled.sweep(rows, residuals, rng.permutation(np.flatnonzero(held)), rng.permutation(every))
+        if self._sparse:
+            walled.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(every), sampled=sampled)
         return replace(fitted, misfit=self.value(residuals, len(rows), self.firmness) / max(self.size, 1))
 
     def _places(self, t: int, rows: Codes) -> Integers:

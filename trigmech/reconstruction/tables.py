@@ -110,7 +110,7 @@ def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targe
     compiled, large = objective.compiled(), len(rows) > FIRST
     fitted = _moved(compiled, rows, rng, firmness, exchanging, SAMPLED if large else None)
     if large:
-        fitted = compiled.clear_empty(fitted, rng)
+        fitted = compiled.clear_empty(fitted, rng, SAMPLED)
     # The moves between cells ignored the dependence within cells.
     cells = [objective.joint_cells(j) for j in range(objective.d)]
     if targets.copula is not None:

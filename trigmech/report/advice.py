@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from trigmech.errors import BudgetError
+from trigmech.functions.partition import END
 from trigmech.mechanisms.base import Design
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
 from trigmech.queries.base import Measurement, of_kind
 from trigmech.queries.one_way import Look
+from trigmech.report.columns import from_cube
 from trigmech.report.tables import account_of
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column
@@ -24,8 +26,8 @@ from trigmech.schema.values import text_of
 # smaller.
 MOST_EPSILON, FEWEST_ROWS, WORTH_A_DELTA = 10.0, 50, 1.5
 # A pile at a bound: in this part of the range, at least this fraction of the rows, this many times the noise in the
-# mean, and this many times the fraction of the part beside it.
-EDGE, PILED, NOISES, STEEP = 1.0 / 40.0, 0.1, 10.0, 3.0
+# mean, and this many times the fraction of the part beside it. A value this close to a bound counts as the bound.
+EDGE, PILED, NOISES, STEEP, AT = 1.0 / 40.0, 0.1, 10.0, 3.0, END / 2.0
 # Integers with fewer values have rows at each bound as a matter of course.
 MANY_INTEGERS = 80
 
@@ -123,7 +125,7 @@ def coarseness_in(asked: Sequence[Measurement[Any]], n: int, schema: Schema) -> 
 
 
 def clipping_of(made: Synthesis) -> list[str]:
-    """Return which columns have many released values at a bound: one sentence each.
+    """Return which columns have many released values at a bound, or in a fortieth of their range: one sentence each.
 
     Parameters
     ----------
@@ -132,7 +134,8 @@ def clipping_of(made: Synthesis) -> list[str]:
     Notes
     -----
     Privacy: post-processing. Many values at a bound can mean that the bound clips them, or that the column really has
-    them. Excesses that noise alone could explain are ignored.
+    them. Values beside a bound can be such a pile that the release spreads over the interval in which it was measured,
+    or the values of a column whose bounds are far too wide. Excesses that noise alone could explain are ignored.
     """
     found: list[str] = []
     if made.fit.misfit is None:
@@ -148,9 +151,18 @@ def clipping_of(made: Synthesis) -> list[str]:
             away = (1.0 - sign * points[:, place]) / 2.0
             edge = float(weights[away <= EDGE].sum())
             beside = float(weights[(away > EDGE) & (away <= 2.0 * EDGE)].sum())
-            if edge >= max(PILED, NOISES * noise) and edge >= STEEP * beside:
-                found.append(f"column {column.name!r}: {100.0 * edge:.0f} % of the synthetic values lie at the {side} "
+            if edge < max(PILED, NOISES * noise) or edge < STEEP * beside:
+                continue
+            pile = float(weights[away <= AT].sum())
+            if pile >= max(PILED, NOISES * noise):
+                found.append(f"column {column.name!r}: {100.0 * pile:.0f} % of the synthetic values lie at the {side} "
                              f"bound {text_of(bound)}; if this is not true of real values, the bound clips them")
+            else:
+                end = from_cube(column, sign * (1.0 - 2.0 * EDGE))
+                found.append(f"column {column.name!r}: {100.0 * edge:.0f} % of the synthetic values lie between the "
+                             f"{side} bound {text_of(bound)} and {end}, in a fortieth of the range; if this is not "
+                             "true of real values, the bound clips them; if it is true, narrower bounds, from "
+                             "knowledge of the subject, would show these values better")
     return found
 
 

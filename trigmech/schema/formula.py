@@ -116,9 +116,15 @@ def parse(name: str, text: Any, ranges: Mapping[str, Range], tables: Mapping[str
 
 
 def names_read(name: str, text: Any) -> frozenset[str]:
-    """Return the words of a formula that may be columns; an InputError if it cannot be parsed."""
+    """Return the words of a formula that may be columns; an InputError if it cannot be parsed.
+
+    The name of a called function is none, nor is the public table of a lookup: a column may have the same name, such as
+    a month that is ``month(date)``.
+    """
     parser = _FormulaParser(name, text, {}, {})
-    found = (parser.column(node) for node in ast.walk(parser.tree))
+    calls = [node for node in ast.walk(parser.tree) if isinstance(node, ast.Call)]
+    others = {id(node) for call in calls for node in (call.func, *call.args[: parser.looks_up(call)])}
+    found = (parser.column(node) for node in ast.walk(parser.tree) if id(node) not in others)
     return frozenset(name for name in found if name is not None)
 
 
@@ -127,7 +133,7 @@ def tables_read(name: str, text: Any) -> tuple[str, ...]:
     parser = _FormulaParser(name, text, {}, {})
     return tuple(dict.fromkeys(
         node.args[0].value for node in ast.walk(parser.tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lookup" and node.args
+        if isinstance(node, ast.Call) and parser.looks_up(node) and node.args
         and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)))
 
 
@@ -173,6 +179,9 @@ class _FormulaParser:
                 return np.ma.asarray(part.values(given))
 
         return Expression(replace(part.range, lacks=self.lacks), values, frozenset(self.reads))
+
+    def looks_up(self, node: ast.Call) -> bool:
+        return isinstance(node.func, ast.Name) and node.func.id == "lookup"
 
     def column(self, node: ast.AST) -> str | None:
         """Return the column that a node names; None if it cannot be one."""
