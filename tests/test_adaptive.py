@@ -355,9 +355,9 @@ def test_the_tables_that_are_furthest_from_the_prediction_are_chosen(kind):
 
 
 def test_both_predictions_choose_different_tables():
+    designs = [tm.design(900, SCHEMA, tm.Budget(300.0, 1e-6), kind()) for kind in (Strongest, FromCorner)]
     chosen = [{each.query.columns for each in tm.measure(
-        table(), SCHEMA, tm.design(900, SCHEMA, tm.Budget(300.0, 1e-6), kind()), np.random.default_rng(0)).release.tables}
-        for kind in (Strongest, FromCorner)]
+        table(), SCHEMA, design, np.random.default_rng(0)).release.tables} for design in designs]
     assert chosen[0] != chosen[1]
 
 
