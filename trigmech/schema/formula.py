@@ -118,8 +118,8 @@ def parse(name: str, text: Any, ranges: Mapping[str, Range], tables: Mapping[str
 def names_read(name: str, text: Any) -> frozenset[str]:
     """Return the words of a formula that may be columns; an InputError if it cannot be parsed.
 
-    The name of a called function is none, nor is the public table of a lookup: a column may have the same name, such as
-    a month that is ``month(date)``.
+    The names of called functions and of the public tables of lookups do not count: a column may have the same name,
+    such as a month that is ``month(date)``.
     """
     parser = _FormulaParser(name, text, {}, {})
     calls = [node for node in ast.walk(parser.tree) if isinstance(node, ast.Call)]
