@@ -78,12 +78,16 @@ def test_chance_is_judged_in_the_groups_of_the_rows_not_of_their_resampled_ones(
     rows = schema.decode(made.distribution.points)
     coding, asked = Coding.of(schema.columns, rows), []
     side = coding.side(rows)
-    for name in ("column_scores", "pair_scores", "correlation_differences", "group_differences"):
-        def spied(coding, true, other, *more, of=getattr(features, name), name=name):
+
+    def spied(name, of):
+        def judged(coding, true, other, *more):
             asked.append((name, true is side, other is side))
             return of(coding, true, other, *more)
 
-        monkeypatch.setattr(features, name, spied)
+        monkeypatch.setattr(features, name, judged)
+
+    names = ("column_scores", "pair_scores", "correlation_differences", "group_differences")
+    for name in names:
+        spied(name, getattr(features, name))
     features.causes_of(made.release.described(schema), coding, side, made.distribution.points, compared_rows(500, 2))
-    assert asked == [(name, True, False) for name in (
-        "column_scores", "pair_scores", "correlation_differences", "group_differences")]
+    assert asked == [(name, True, False) for name in names]
