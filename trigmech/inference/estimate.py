@@ -1,6 +1,7 @@
 """Estimates with intervals, the rule by which estimates of several tables become one, and the bias of fits."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from trigmech._validate import check_level, finite
 from trigmech.errors import InputError, shown
 
 NO_INTERVAL = "a value that does not vary has none, because nothing shows how far the true value may be from it"
+# A share of the variance above this is worth a sentence.
+LARGE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,3 +183,10 @@ def squared(found: Array) -> Array:
     known = np.isfinite(found)
     total = np.square(np.where(known, found, 0.0)).sum(axis=0)
     return np.asarray(total / np.maximum(known.sum(axis=0), 1))
+
+
+def why_untold(used: Sequence[str], measured: Sequence[Sequence[str]]) -> str:
+    """Return why a release says little about some columns together, none of them derived: these are never measured."""
+    if len(used) > 1 and measured and not any(set(used) <= set(table) for table in measured):
+        return f"the release measured no table of {', '.join(used[:-1])} and {used[-1]} together"
+    return "the question is finer than the cells and functions that the release measured"

@@ -15,9 +15,10 @@ from trigmech._html import html_lines, html_table
 from trigmech._optional import need
 from trigmech._validate import check_choice, check_level
 from trigmech.errors import InputError
+from trigmech.inference.estimate import LARGE, why_untold
 from trigmech.inference.formula import Formula, parsed_formula
 from trigmech.inference.imputations import Imputations, truth_of
-from trigmech.inference.sql import LARGE, mostly_there, why_untold
+from trigmech.inference.sql import mostly_there
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import like
 

@@ -18,6 +18,7 @@ from trigmech._html import html_lines, html_table
 from trigmech._optional import need
 from trigmech._validate import check_level
 from trigmech.errors import InputError
+from trigmech.inference.estimate import LARGE, why_untold
 from trigmech.inference.imputations import Imputations, truth_of
 from trigmech.inference.sql_question import ENDS, GROWING, MARK, PLACES, Question, first_line, parsed, statement_of
 from trigmech.schema.schema import Schema, counted
@@ -381,17 +382,6 @@ def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterat
         reasons.setdefault(why_untold(sources, imputations.measured), []).append(name)
     for reason, names in reasons.items():
         yield f"{', '.join(names)}: some intervals are wide because {reason}."
-
-
-# A share of the variance above this is worth a sentence.
-LARGE = 0.5
-
-
-def why_untold(used: Sequence[str], measured: Sequence[Sequence[str]]) -> str:
-    """Return why a release says little about some columns together, none of them derived: these are never measured."""
-    if len(used) > 1 and measured and not any(set(used) <= set(table) for table in measured):
-        return f"the release measured no table of {', '.join(used[:-1])} and {used[-1]} together"
-    return "the question is finer than the cells and functions that the release measured"
 
 
 def _plain(value: Any) -> Any:
