@@ -513,6 +513,7 @@ def vars_of(column):
     ({"kind": "categorical", "categories": [0, 1], "other": False}, "other must be one of the categories"),
     ({"kind": "categorical", "categories": ["x", "y"], "lower": 0}, "must not have lower and upper"),
     ({"kind": "categorical", "categories": ["x", "y"], "missing": "centre"}, "no centre"),
+    ({"lower": 0, "upper": 9, "transform": "log"}, "upper=9.0; 'log1p', the logarithm of 1 + x, takes them"),
     ({"categories": ["x", "y"]}, "not for continuous, which a column is unless you name its kind"),
     ({"lower": 0, "upper": 1, "categories": ["x", "y"]}, "categories is for the kinds"),
     ({"lower": 0, "upper": 1, "missing": "drop"}, "refuse, centre, keep"),
