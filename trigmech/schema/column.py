@@ -184,7 +184,7 @@ class Column:
                 raise self._error(f"no number with {self.decimals} decimals lies between lower={lower} and "
                                   f"upper={upper}")
         if self.transform == "log" and not (lower > 0.0 and math.log(upper) > math.log(lower)):
-            other = "; 'log1p', the logarithm of 1 + x, takes them" if -1.0 < lower <= 0.0 < upper else ""
+            other = "; 'log1p', the logarithm of 1 + x, takes them" if -1.0 <= lower <= 0.0 < upper else ""
             raise self._error(f"transform 'log' needs bounds above 0 whose logarithms differ; given lower={lower} and "
                               f"upper={upper}{other}")
         self._set("lower", lower)
