@@ -583,3 +583,13 @@ def test_a_release_of_any_queries_has_rows_a_file_an_account_and_error_bars(mech
     lights = {each.about: each.light for each in forecast_of(again).columns}
     assert lights["age",] == "poor"
     assert (lights["x",] == "good") == mechanism.look
+
+
+@pytest.mark.parametrize("value", [1.0 + 2.0**-52, -1.0 - 1e-12, 1.0 + 5e-10])
+def test_a_value_beyond_1_is_refused_even_if_only_rounding_made_it(value):
+    """Replacing a row could move the mean by more than the diameter that was proved."""
+    beyond = type("Beyond", (Distance,), {"evaluate": lambda self, points: np.full((len(points), 1), value)})
+    with pytest.raises(tm.InputError, match=r"must lie in \[-1, 1\]"):
+        check_query_of_own(beyond(0, 1), SCHEMA.domain)
+    check_query_of_own(type("At", (Distance,), {"evaluate": lambda self, points: np.ones((len(points), 1))})(0, 1),
+                       SCHEMA.domain)
