@@ -527,3 +527,27 @@ def test_gaussian_noise_and_its_epsilon_are_those_of_another_library(delta):
         added = max(privacy_loss.SEARCH_ERROR, privacy_loss.LOG_ERROR * -math.log(delta))
         assert privacy_loss.gaussian_epsilon(mu, delta) == pytest.approx(found * (1.0 + 1e-12) + added, rel=1e-11,
                                                                          abs=1e-14)
+
+
+@pytest.mark.parametrize(("choice", "noise", "delta"), [
+    (90.0, 810.0, 1e-6), (100.0, 900.0, 1e-9), (300.0, 1_500.0, 1e-3), (5e3, 2e3, 1e-6), (1.0, 9e4, 1e-6)])
+def test_pure_charges_never_cost_more_than_their_epsilons_beside_gaussian_noise(choice, noise, delta):
+    """Privacy loss distributions of large losses are coarse: a plan within its budget was refused by .1 %."""
+    mu = gaussian_mu(Budget(noise, delta))
+    for charges, parts in (([pure(choice), gaussian(mu)], 1),
+                           ([gaussian(mu / math.sqrt(3.0), 3), pure(choice / 4.0, 4)], 4),
+                           ([claim(choice / 2.0), gaussian(mu), pure(choice / 2.0)], 2)):
+        found = epsilon_of(charges, delta)
+        assert found <= (choice + noise) * (1.0 + 1e-12)
+        # The exact delta of the worst pure mechanisms beside Gaussian noise, at this epsilon.
+        assert over_response(of_gaussian(mu), choice / parts, parts)(found) <= delta * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+def test_what_is_proved_of_a_choice_and_noise_is_never_below_the_exact_epsilon(delta):
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        ratio, mu = np.exp(rng.uniform(np.log(0.01), np.log(30.0), 2))
+        found = epsilon_of([pure(ratio), gaussian(mu)], delta)
+        assert over_response(of_gaussian(mu), ratio, 1)(found) <= delta * (1.0 + 1e-9)
+        assert found <= (ratio + gaussian_epsilon(mu, delta)) * (1.0 + 1e-12)

@@ -593,3 +593,10 @@ def test_a_value_beyond_1_is_refused_even_if_only_rounding_made_it(value):
         check_query_of_own(beyond(0, 1), SCHEMA.domain)
     check_query_of_own(type("At", (Distance,), {"evaluate": lambda self, points: np.ones((len(points), 1))})(0, 1),
                        SCHEMA.domain)
+
+
+@pytest.mark.parametrize("epsilon", [900.0, 1000.0, 5000.0])
+def test_a_choice_beside_noise_keeps_within_a_large_budget(epsilon):
+    """A plan that spends its budget exactly was refused when it was charged."""
+    found = tm.synthesize(table(), SCHEMA, tm.Budget(epsilon, 1e-6), Strongest(), np.random.default_rng(0))
+    assert 0.999 * epsilon < found.ledger.proved_epsilon <= epsilon

@@ -107,10 +107,11 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     """Return a proved epsilon, at the given delta, of all charges of one run together under adaptive composition.
 
     Without Gaussian noise, at delta = 0, the epsilons add up. Gaussian alone is composed exactly (GDP). Anything else
-    is composed by the pessimistic privacy loss distributions of dp_accounting: a release with an L1 or an Linf
-    sensitivity enters as the worst mechanism of its pure epsilon, single coordinates as the one-dimensional Laplace
-    mechanism. The privacy loss of additive noise depends on shift / scale alone, so the library's default relation
-    serves for the replace-one sensitivities used here. Claimed charges enter as in the module's docstring.
+    is composed by the pessimistic privacy loss distributions of dp_accounting, or by basic composition where that
+    proves less: a release with an L1 or an Linf sensitivity enters as the worst mechanism of its pure epsilon, single
+    coordinates as the one-dimensional Laplace mechanism. The privacy loss of additive noise depends on shift / scale
+    alone, so the library's default relation serves for the replace-one sensitivities used here. Claimed charges enter
+    as in the module's docstring.
 
     Parameters
     ----------
@@ -133,12 +134,28 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     if not delta >= 0:
         return math.inf
     charges = [charge for charge in charges if charge.sensitivity > 0]
-    simple = _spent(_pure_sum(charges), _mu(charges), delta)
+    simple = min(_spent(_pure_sum(charges), _mu(charges), delta), _added(charges, delta))
     parts, mu = _collected(charges)
     if delta < SMALLEST_DELTA or not parts or too_large(parts, mu):
         return simple
     return min(simple, _composed(tuple((float(ratio), int(count), each) for ratio, count, each in parts), float(mu),
                                  float(delta)))
+
+
+def _added(charges: list[Charge], delta: float) -> float:
+    """Return the sum of the pure epsilons and of the epsilon of all Gaussian noise.
+
+    *Proof* (basic composition, in any order). Let P and Q be the distributions of the transcript t on two neighbouring
+    tables, and Q' the one whose pure steps run on the first table and whose Gaussian steps run on the second. Pure
+    losses add up, so Q'(t) <= e^a Q(t) for their sum a. P and Q' differ in the Gaussian steps alone, so the sum of
+    (P(t) - e^b Q'(t))+ is at most delta for the epsilon b of the Gaussian noise. Hence so is that of
+    (P(t) - e^(a + b) Q(t))+. The same holds with the tables exchanged.
+    """
+    noise = [charge for charge in charges if charge.law == "gaussian"]
+    if not noise or not delta > 0:
+        return math.inf
+    pure = _pure_sum([charge for charge in charges if charge.law != "gaussian"])
+    return math.nextafter(pure + gaussian_epsilon(_mu(noise), delta), math.inf)
 
 
 # A run asks for the same some three times, which would take a tenth of a second each.
