@@ -2,6 +2,7 @@
 
 import re
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import trigmech as tm
+from trigmech import _parallel
 from trigmech.functions.partition import all_codes
 from trigmech.planning.shares import Shares
 from trigmech.queries.directions import Directions
@@ -596,3 +598,20 @@ def test_coarse_cells_hold_equally_many_rows():
 
 def test_a_table_without_columns_has_no_rows():
     assert different_rows([]) == 0
+
+
+def test_the_last_blocks_are_cancelled_first(monkeypatch):
+    """A thread that becomes free meanwhile would else take one whose earlier block was cancelled, and wait for ever."""
+    cancelled = []
+
+    class Pool:
+        def submit(self, work, start, stop):
+            return SimpleNamespace(result=lambda: start, cancel=lambda: cancelled.append(start))
+
+    monkeypatch.setattr(_parallel, "_pool", lambda threads: Pool())
+    monkeypatch.setattr(_parallel, "wait", lambda futures: None)
+    monkeypatch.setenv("TRIGMECH_NUM_THREADS", "4")
+    blocks = _parallel.in_order(lambda start, stop: start, 50, 1)
+    assert [next(blocks), next(blocks)] == [0, 1]
+    blocks.close()
+    assert cancelled == [8, 7, 6, 5, 4, 3, 2]

@@ -66,8 +66,9 @@ def in_order(work: Callable[[int, int], T], rows: int, size: int) -> Iterator[T]
         while waiting:
             yield waiting.popleft().result()
     finally:
-        # After an error, or when the caller stops listening, nothing goes on behind its back.
-        for future in waiting:
+        # After an error, or when the caller stops listening, nothing goes on behind its back. The last are cancelled
+        # first: a chunk may wait for an earlier one, which must not be cancelled before it.
+        for future in reversed(waiting):
             future.cancel()
         wait(waiting)
 
