@@ -289,8 +289,8 @@ class AdaptiveMechanism(Mechanism):
                 session.charge(*design.charges)
                 charged = True
             if isinstance(each, Select):
-                scores = np.array([0.5 * np.abs(own / rows.n - made_up).sum()
-                                   for own, made_up in zip(sums, expected, strict=True)])
+                scores = np.array([0.5 * np.abs(own / rows.n - likely).sum()
+                                   for own, likely in zip(sums, expected, strict=True)])
                 selected += [asked[i].query for i in session.choose(scores, charge)]
             else:
                 made += session.drawn(asked, sums, charge, rows.n)
@@ -314,7 +314,6 @@ class AdaptiveMechanism(Mechanism):
         norm = Regime.of(so_far.facts.budget).norm
         even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
         return scaled(even, norm, so_far.facts.n)
-
 
     def _expected(self, so_far: SoFar, kind: Measure | Select, asked: Sequence[Measurement[Query]]) -> list[Array]:
         """Return what a Select round compares its tables with, in [0, 1] as the charge's bound of rounding takes it."""
