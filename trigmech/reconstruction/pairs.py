@@ -1,10 +1,11 @@
 """The targets of tables of two columns: released tables after shrinkage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from trigmech._arrays import Array
 from trigmech.measurement.released import Release
@@ -14,7 +15,13 @@ from trigmech.reconstruction.agreement import Agreement
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.estimates import estimates_of
 from trigmech.reconstruction.ridges import Ridge
-from trigmech.reconstruction.sparse import TableEstimate, beside_finer
+from trigmech.reconstruction.sparse import LEAST_CELLS, TableEstimate, beside_finer
+
+# A cell of a small table is taken to be empty if the release makes this so many times as likely as any other share up
+# to that of independent columns; and if these would have this many rows in it.
+EMPTIER, LEAST_ROWS = 10.0, 1.0
+# Hostile noise must not make squares infinite.
+FURTHEST = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +29,7 @@ class Pair:
     """A target table (a, b) of two columns, with the cell of each position of both.
 
     The deviation (a, b) of each entry can also be a single number. In a ``sparse`` table most entries count as empty.
+    A small table can have ``holes``: entries of 0 that the release shows to be empty.
     """
 
     columns: tuple[int, int]
@@ -29,6 +37,7 @@ class Pair:
     table: Array
     deviation: float | Array
     sparse: bool = False
+    holes: bool = False
 
     @classmethod
     def of(cls, measured: Measurement[Marginal], known: TableEstimate) -> "Pair":
@@ -36,9 +45,22 @@ class Pair:
         (j, h), (down, across) = measured.query.columns, measured.query.maps
         return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
 
+    def without(self, empty: NDArray[np.bool_]) -> "Pair":
+        """Return the same with holes: the other entries get what these entries (a, b) have."""
+        table = np.where(empty, 0.0, self.table)
+        total, left = float(self.table.sum()), float(table.sum())
+        if self.sparse or not empty.any() or not min(total, left) > 0.0:
+            return self
+        return replace(self, table=table * (total / left), holes=True)
+
+    @property
+    def walled(self) -> bool:
+        """Whether rows are to leave the entries of 0."""
+        return self.sparse or self.holes
+
     def at_least(self, least: float, empty: float) -> Array:
-        """Return the deviations, at least ``least``; at least ``empty`` for the empty cells of a sparse table."""
-        lowest = np.where(self.table == 0.0, empty, least) if self.sparse else least
+        """Return the deviations, at least ``least``; at least ``empty`` for the cells that are known to be empty."""
+        lowest = np.where(self.table == 0.0, empty, least) if self.walled else least
         return np.maximum(self.deviation, lowest)
 
 
@@ -66,7 +88,24 @@ def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
             if found[other].sparse and found[other].table.size > found[t].table.size:
                 made[t] = beside_finer(made[t], each.means, each.deviation, each.query.maps, found[other],
                                        release.tables[other].query.maps)
-    return [Pair.of(*both) for both in zip(release.tables, made, strict=True)], shown
+    return [Pair.of(each, known).without(shown_empty(each, expected, release.n))
+            for each, known, expected in zip(release.tables, made, alone, strict=True)], shown
+
+
+def shown_empty(measured: Measurement[Marginal], alone: Array, n: int) -> NDArray[np.bool_]:
+    """Return which cells (a, b) of a small table the release shows to be empty.
+
+    A cell is empty if this is more likely, by the factor `EMPTIER`, than that its share is anywhere between 0 and that
+    of independent columns. Larger tables have estimates that know empty cells (:mod:`trigmech.reconstruction.sparse`).
+    """
+    if measured.query.size >= LEAST_CELLS:
+        return np.zeros(alone.shape, dtype=np.bool_)
+    noise = max(measured.deviation, np.finfo(float).tiny)
+    y = np.clip(measured.means / noise, -FURTHEST, FURTHEST)
+    expected = np.minimum(alone / noise, FURTHEST)
+    # Its density without rows, and the mean of its densities with shares from 0 on.
+    empty = np.log(np.maximum(expected, 1e-300)) - 0.5 * (y**2 + np.log(2.0 * np.pi))
+    return np.asarray((empty - log_ndtr(y) > np.log(EMPTIER)) & (alone * n >= LEAST_ROWS))
 
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:

@@ -264,10 +264,9 @@ class CompiledObjective:
     def leave_empty(self, rows: Codes, residuals: Residuals, columns: Integers, rng: np.random.Generator) -> int:
         """Let rows in sparse tables' cells of target 0 take over other rows' entries; return the number of moves.
 
-        A row takes over both entries of another row, or it exchanges one of them with another row, alone or with the
-        columns that other sparse tables tie to it. An exchange leaves the columns' own frequencies as they are, which
-        may have so much weight that no entry can move alone. The other rows are drawn from cells that want rows, and
-        the exchanged entry leads to such a cell.
+        A row takes over both entries of another row, or it exchanges one of them, alone or with the columns that other
+        sparse tables tie to it. An exchange leaves the columns' own frequencies as they are, which may have so much
+        weight that no entry can move alone. The other rows are from cells that want rows, as the exchanged entry does.
         """
         moves, movable = 0, np.isin(np.arange(self.d), columns)
         for t, (members, *held) in self._sparse:
@@ -288,24 +287,26 @@ class CompiledObjective:
                         places, moves = self._places(t, rows) if moved else places, moves + moved
         return moves
 
-    def clear_empty(self, fitted: FittedRows, rng: np.random.Generator, sampled: int | None = None) -> FittedRows:
-        """Let the rows of a finished descent, in place, out of sparse tables' cells of target 0.
+    def clear_empty(self, fitted: FittedRows, rng: np.random.Generator, sampled: int | None = None,
+                    tables: Sequence[int] | None = None) -> FittedRows:
+        """Let the rows of a finished descent, in place, out of (some) sparse tables' cells of target 0.
 
         Nothing else holds a row against the weight that these cells have now, so other tables and products lose what
         the rows left. Then all rows move once more, around these cells, and make up for it.
         """
-        rows, every, walled, empty = fitted.rows, np.arange(self.d), copy(self), self._targets.tables == 0.0
-        offset, own = self._arrays.tables.offset, np.zeros(len(empty), dtype=np.bool_)
-        for t, _ in self._sparse:
-            own[offset[t] : offset[t + 1]] = empty[offset[t] : offset[t + 1]]
+        walled, offset = copy(self), self._arrays.tables.offset
+        walled._sparse = [each for each in self._sparse if tables is None or each[0] in tables]
+        if not walled._sparse:
+            return fitted
+        rows, every, residuals = fitted.rows, np.arange(self.d), self.residuals(fitted.rows)
+        own = np.isin(np.repeat(np.arange(len(self._table_sizes)), self._table_sizes), [t for t, _ in walled._sparse])
+        own &= self._targets.tables == 0.0
         walled._arrays = self._arrays._replace(table_weights=self._arrays.table_weights * np.where(own, WALL, 1.0))
-        residuals = self.residuals(rows)
-        for _ in range(LAST_VISITS if self._sparse else 0):
+        for _ in range(LAST_VISITS):
             walled.leave_empty(rows, residuals, every, rng)
-            held = np.any([own[offset[t] + self._places(t, rows)[0]] for t, _ in self._sparse], axis=0)
+            held = np.any([own[offset[t] + self._places(t, rows)[0]] for t, _ in walled._sparse], axis=0)
             walled.sweep(rows, residuals, rng.permutation(np.flatnonzero(held)), rng.permutation(every))
-        if self._sparse:
-            walled.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(every), sampled=sampled)
+        walled.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(every), sampled=sampled)
         return replace(fitted, misfit=self.value(residuals, len(rows), self.firmness) / max(self.size, 1))
 
     def _places(self, t: int, rows: Codes) -> Integers:
@@ -364,8 +365,7 @@ class CompiledObjective:
         """
         moving = np.arange(self.d) if columns is None else np.array(columns, dtype=np.int64)
         residuals, count = self.residuals(rows), max(self.size, 1)
-        value, parts = self.value(residuals, len(rows)), 0
-        left = 1.0
+        value, parts, left = self.value(residuals, len(rows)), 0, 1.0
         if smooth and len(self._table_sizes):
             left = max(min(1.0, CELLS / max(float(self._table_sizes.mean()), 1.0)), LEAST_LEFT)
         enough, least = left * enough, left * LEAST_GAIN

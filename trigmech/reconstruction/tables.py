@@ -109,8 +109,8 @@ def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targe
                firmness: float, exchanging: int = 0) -> FittedRows:
     compiled, large = objective.compiled(), len(rows) > FIRST
     fitted = _moved(compiled, rows, rng, firmness, exchanging, SAMPLED if large else None)
-    if large:
-        fitted = compiled.clear_empty(fitted, rng, SAMPLED)
+    holes = None if large else [t for t, pair in enumerate(targets.pairs) if pair.holes]
+    fitted = compiled.clear_empty(fitted, rng, SAMPLED if large else None, holes)
     # The moves between cells ignored the dependence within cells.
     cells = [objective.joint_cells(j) for j in range(objective.d)]
     if targets.copula is not None:
@@ -362,7 +362,7 @@ class Targets:
         for pair in self.pairs:
             own = least / FIRMER_TAILS if pair.columns in tails else least
             asked.table([asked.map(*each, maps) for each in zip(pair.columns, pair.maps, strict=True)], pair.table,
-                        1.0 / pair.at_least(own, LEAST_EMPTY / count if firm else own) ** 2, sparse=pair.sparse)
+                        1.0 / pair.at_least(own, LEAST_EMPTY / count if firm else own) ** 2, sparse=pair.walled)
         noise = np.maximum([np.max(pair.deviation) for pair in self.pairs], least)
         # A column gets as much weight as all its tables together, so that their fit does not spoil the column.
         if self.pairs:
