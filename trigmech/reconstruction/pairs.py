@@ -20,8 +20,8 @@ from trigmech.reconstruction.sparse import LEAST_CELLS, TableEstimate, beside_fi
 # A cell of a small table is taken to be empty if the release makes this so many times as likely as any other share up
 # to that of independent columns; and if these would have this many rows in it.
 EMPTIER, LEAST_ROWS = 10.0, 1.0
-# Hostile noise must not make squares infinite.
-FURTHEST = 1e6
+# Noise below this is none, and numbers so many deviations from 0 are as good as further ones: squares stay finite.
+LEAST_NOISE, FURTHEST = 1e-12, 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +98,13 @@ def shown_empty(measured: Measurement[Marginal], alone: Array, n: int) -> NDArra
     A cell is empty if this is more likely, by the factor `EMPTIER`, than that its share is anywhere between 0 and that
     of independent columns. Larger tables have estimates that know empty cells (:mod:`trigmech.reconstruction.sparse`).
     """
-    if measured.query.size >= LEAST_CELLS:
+    if measured.query.size >= LEAST_CELLS or not measured.deviation < 1.0:
         return np.zeros(alone.shape, dtype=np.bool_)
-    noise = max(measured.deviation, np.finfo(float).tiny)
-    y = np.clip(measured.means / noise, -FURTHEST, FURTHEST)
-    expected = np.minimum(alone / noise, FURTHEST)
-    # Its density without rows, and the mean of its densities with shares from 0 on.
-    empty = np.log(np.maximum(expected, 1e-300)) - 0.5 * (y**2 + np.log(2.0 * np.pi))
-    return np.asarray((empty - log_ndtr(y) > np.log(EMPTIER)) & (alone * n >= LEAST_ROWS))
+    noise = max(measured.deviation, LEAST_NOISE)
+    y = np.clip(measured.means, -FURTHEST * noise, FURTHEST * noise) / noise
+    # The density of the released number without rows, over the mean of its densities with shares from 0 on.
+    factor = np.log(np.maximum(alone, np.finfo(float).tiny) / noise) - 0.5 * (y**2 + np.log(2.0 * np.pi)) - log_ndtr(y)
+    return np.asarray((factor > np.log(EMPTIER)) & (alone * n >= LEAST_ROWS))
 
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:

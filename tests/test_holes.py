@@ -1,0 +1,189 @@
+"""Small tables whose cells the release shows to be empty: rows leave these cells."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, stats
+
+import trigmech as tm
+from trigmech.reconstruction import tables as fits
+from trigmech.reconstruction.pairs import EMPTIER, Pair, shown_empty
+from trigmech.reconstruction.rows import CompiledObjective, RowObjective
+from trigmech.reconstruction.sparse import LEAST_CELLS
+
+SERVICES = 4
+
+
+def measured(means, noise):
+    return SimpleNamespace(means=means, deviation=noise, query=SimpleNamespace(size=means.size))
+
+
+def pair(table, *, sparse=False):
+    maps = tuple(np.arange(size) for size in table.shape)
+    return Pair((0, 1), maps, table, 0.01, sparse)
+
+
+def subscribers(n, rng):
+    """Those without a telephone have no lines; services need a connection, and depend on each other and on it."""
+    phone, net, taste = rng.random(n) < 0.9, rng.choice(3, n, p=[0.35, 0.43, 0.22]), rng.normal(size=n)
+    lines = np.where(phone, rng.choice(["one", "more"], n), "no phone")
+    table = {"phone": np.where(phone, "yes", "no"), "lines": lines, "net": np.array(["dsl", "fiber", "no"])[net]}
+    for k in range(SERVICES):
+        wanted = np.where(taste + rng.normal(size=n) + 0.5 * (net == 1) > 0.0, "yes", "no")
+        table[f"s{k}"] = np.where(net == 2, "no net", wanted)
+    return pd.DataFrame(table)
+
+
+def impossible(rows):
+    """The share of rows with lines and no telephone or the reverse, and with a service and no connection."""
+    return [float(((rows["phone"] == "no") != (rows["lines"] == "no phone")).mean()),
+            *(float(((rows["net"] == "no") != (rows[f"s{k}"] == "no net")).mean()) for k in range(SERVICES))]
+
+
+def synthesis(n=4_000, epsilon=20.0, seed=0, **options):
+    table = subscribers(n, np.random.default_rng(seed))
+    schema = tm.Schema([tm.Column(name, kind="categorical", categories=sorted(set(table[name]))) for name in table])
+    return tm.synthesize(table, schema, tm.Budget(epsilon, 1e-6), rng=np.random.default_rng(seed), **options)
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-3, 3e-3])
+def test_a_cell_is_empty_where_that_is_more_likely_than_any_share_up_to_that_of_independent_columns(noise):
+    rng, n = np.random.default_rng(0), 2_000
+    alone = rng.dirichlet(np.ones(12)).reshape(3, 4)
+    means = np.where(rng.random((3, 4)) < 0.5, 0.0, alone) + noise * rng.standard_normal((3, 4))
+    found = shown_empty(measured(means, noise), alone, n)
+    for cell in np.ndindex(3, 4):
+        # All shares from 0 on are as likely as each other, up to any bound: their mean over the expected share.
+        dense = integrate.quad(lambda share, y=means[cell]: stats.norm.pdf(y, share, noise), 0.0,
+                               max(means[cell], 0.0) + 12.0 * noise, points=[max(means[cell], 0.0)], limit=200)[0]
+        factor = stats.norm.pdf(means[cell], 0.0, noise) / (dense / alone[cell])
+        assert found[cell] == (factor > EMPTIER and alone[cell] * n >= 1.0)
+    assert 0 < found.sum() < 12
+
+
+def test_what_noise_could_hide_is_not_empty():
+    alone, noise, n = np.full((2, 2), 0.25), 0.01, 1_000
+    for cell, empty in [(0.0, True), (-0.02, True), (-1.0, True), (0.005, True), (0.02, False), (0.25, False)]:
+        means = np.full((2, 2), 0.3)
+        means[1, 0] = cell
+        assert shown_empty(measured(means, noise), alone, n).tolist() == [[False, False], [empty, False]]
+    # The same number with twice and with eight times the noise, and where few rows would be expected.
+    means[1, 0] = 0.0
+    for scale, empty in ((0.9, True), (8.0, False)):
+        assert shown_empty(measured(means, scale * noise), alone, n)[1, 0] == empty
+    assert not shown_empty(measured(means, 1e-9), alone, 3).any()
+    assert shown_empty(measured(means, 1e-9), alone, 4)[1, 0]
+
+
+def test_larger_tables_have_an_estimate_of_their_own_that_knows_empty_cells():
+    for cells, empty in ((LEAST_CELLS - 1, True), (LEAST_CELLS, False)):
+        alone = np.full((1, cells), 1.0 / cells)
+        assert shown_empty(measured(0.0 * alone, 1e-6), alone, 10_000).all() == empty
+        assert shown_empty(measured(0.0 * alone, 1e-6), alone, 10_000).any() == empty
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-300, 1e-9, 1e9, math.inf])
+@pytest.mark.parametrize("value", [-1e300, -1e9, 0.0, 1e-300, 1e9, 1e300])
+def test_no_noise_makes_it_fail(noise, value):
+    for alone in (np.array([[0.5, 0.0, 1e-300, 1.0]]), np.full((1, 4), 1e9)):
+        means = np.array([[value, 0.0, -value, 0.25]])
+        with np.errstate(all="raise", under="ignore"):
+            found = shown_empty(measured(means, noise), alone, 100)
+        assert found.dtype == np.bool_
+        assert pair(np.abs(alone) / 4.0).without(found).table.sum() == pytest.approx(alone.sum() / 4.0)
+
+
+def test_other_cells_get_what_empty_ones_had():
+    table = np.array([[0.1, 0.2], [0.3, 0.4]])
+    whole, empty = pair(table), np.array([[True, False], [False, False]])
+    made = whole.without(empty)
+    assert_allclose(made.table, [[0.0, 2.0 / 9.0], [1.0 / 3.0, 4.0 / 9.0]], rtol=1e-12)
+    assert (made.holes, made.walled, made.sparse) == (True, True, False)
+    assert (whole.holes, whole.walled) == (False, False)
+    assert pair(table, sparse=True).walled
+    # Where nothing would be left, where nothing is empty, and where the estimate knows empty cells.
+    for given, which in ((whole, ~empty & empty), (whole, empty | ~empty), (pair(table, sparse=True), empty),
+                         (pair(0.0 * table), empty), (pair(-table), empty)):
+        assert given.without(which) is given
+    assert_allclose(made.at_least(0.02, 0.003), [[0.01, 0.02], [0.02, 0.02]])
+    assert_allclose(whole.at_least(0.02, 0.003), np.full((2, 2), 0.02))
+
+
+def holes_of(made):
+    """The names and categories of each pair of columns that a released table shows to exclude each other."""
+    columns = made.schema.columns
+    found = []
+    for each in fits.Targets(made.release, True).pairs:
+        j, h = each.columns
+        for a, b in np.argwhere(each.table == 0.0) if each.holes else ():
+            found.append(((columns[j].name, columns[j].categories[a]), (columns[h].name, columns[h].categories[b])))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_are_not_where_a_small_table_shows_no_row(seed):
+    """Before, rows stayed in these cells, because no move or exchange of single rows gained anything."""
+    made = synthesis(seed=seed)
+    rows, holes = pd.DataFrame(made.columns(4_000, np.random.default_rng(0))), holes_of(made)
+    assert len(holes) > 10
+    for (first, a), (second, b) in holes:
+        assert not ((rows[first] == a) & (rows[second] == b)).any()
+    # Some of them cannot be told from cells of few rows: these hold few.
+    assert max(impossible(rows)) < 0.005
+    assert np.mean(impossible(rows)) < 0.001
+    assert made.fit.misfit < 1.0
+
+
+def test_small_fits_visit_the_empty_cells_of_small_tables_alone(monkeypatch):
+    """And large fits those of all."""
+    seen, keep = [], CompiledObjective.clear_empty
+
+    def noted(self, fitted, rng, sampled=None, tables=None):
+        seen.append((sampled, tables))
+        return keep(self, fitted, rng, sampled, tables)
+
+    monkeypatch.setattr(CompiledObjective, "clear_empty", noted)
+    made = synthesis()
+    targets = fits.Targets(made.release, True)
+    holes = [t for t, each in enumerate(targets.pairs) if each.holes]
+    assert holes
+    assert seen == [(None, holes)] * len(seen)
+    seen.clear()
+    monkeypatch.setattr(fits, "FIRST", 1_000)
+    fits.reconstruct_table(made.release, 2_000, np.random.default_rng(0))
+    assert seen == [(fits.SAMPLED, None)]
+
+
+def test_rows_leave_the_empty_cells_of_the_tables_that_are_named():
+    """Ten rows are in an empty cell of each table, where a heavier table of the same columns wants them."""
+    size, m = 4, 400
+    made = RowObjective([size] * 3)
+    maps = [made.map(j, np.arange(size)) for j in range(3)]
+    rows = np.arange(m, dtype=np.int32)[:, None].repeat(3, axis=1) % size
+    rows[:10, 0] = (rows[:10, 0] + 1) % size
+    rows[10:20, 2] = (rows[10:20, 2] + 1) % size
+    for a, b in ((0, 1), (1, 2)):
+        wanted = np.zeros((size, size))
+        np.add.at(wanted, tuple(rows[:, [a, b]].T), 1.0 / m)
+        made.table([maps[a], maps[b]], np.eye(size) / size, 1.0, sparse=True)
+        made.table([maps[a], maps[b]], wanted, 50.0)
+    objective = made.compiled()
+
+    def cleared(tables):
+        fitted = objective.descend(rows.copy(), np.random.default_rng(0), most=0)
+        found = objective.clear_empty(fitted, np.random.default_rng(1), None, tables).rows
+        return (found[:, 0] != found[:, 1]).sum(), (found[:, 1] != found[:, 2]).sum()
+
+    assert cleared([]) == (10, 10)
+    assert cleared(None) == (0, 0)
+    assert cleared([0])[0] == 0 < cleared([0])[1]
+    assert cleared([2])[1] == 0 < cleared([2])[0]
+    # Nothing is drawn or done without such tables.
+    fitted, rng = objective.descend(rows.copy(), np.random.default_rng(0), most=0), np.random.default_rng(1)
+    assert objective.clear_empty(fitted, rng, None, []) is fitted
+    assert rng.random() == np.random.default_rng(1).random()
+    assert_array_equal(fitted.rows, rows)
