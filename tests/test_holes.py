@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import integrate, stats
+from scipy import integrate
 
 import trigmech as tm
 from trigmech.reconstruction import tables as fits
@@ -50,40 +50,82 @@ def synthesis(n=4_000, epsilon=20.0, seed=0, **options):
     return tm.synthesize(table, schema, tm.Budget(epsilon, 1e-6), rng=np.random.default_rng(seed), **options)
 
 
+def factor_of(means, alone, noise, cell):
+    """By loops and quadrature: how much more likely the cell is empty than any share up to the expected one."""
+    (a, b), off = means.shape, [[float(means[i, k] - alone[i, k]) for k in range(4)] for i in range(3)]
+    rows, columns = [sum(row) / b for row in off], [sum(off[i][k] for i in range(a)) / a for k in range(b)]
+    y = alone[cell] + off[cell[0]][cell[1]] - rows[cell[0]] - columns[cell[1]] + sum(rows) / a
+    own = noise * math.sqrt((1.0 - 1.0 / a) * (1.0 - 1.0 / b))
+    if y > 10.0 * own:
+        return 0.0
+    # All shares from 0 on are as likely as each other, up to any bound: their mean over the expected share, and both
+    # in units of the density without rows.
+    dense = integrate.quad(lambda share: math.exp((y - 0.5 * share) * share / own**2), 0.0, max(y, 0.0) + 12.0 * own,
+                           points=[max(y, 0.0), own**2 / max(-y, own)], limit=400)[0]
+    return alone[cell] / dense
+
+
 @pytest.mark.parametrize("noise", [1e-4, 1e-3, 3e-3])
 def test_a_cell_is_empty_where_that_is_more_likely_than_any_share_up_to_that_of_independent_columns(noise):
-    rng, n = np.random.default_rng(0), 2_000
-    alone = rng.dirichlet(np.ones(12)).reshape(3, 4)
-    means = np.where(rng.random((3, 4)) < 0.5, 0.0, alone) + noise * rng.standard_normal((3, 4))
-    found = shown_empty(measured(means, noise), alone, n)
-    for cell in np.ndindex(3, 4):
-        # All shares from 0 on are as likely as each other, up to any bound: their mean over the expected share.
-        dense = integrate.quad(lambda share, y=means[cell]: stats.norm.pdf(y, share, noise), 0.0,
-                               max(means[cell], 0.0) + 12.0 * noise, points=[max(means[cell], 0.0)], limit=200)[0]
-        factor = stats.norm.pdf(means[cell], 0.0, noise) / (dense / alone[cell])
-        assert found[cell] == (factor > EMPTIER and alone[cell] * n >= 1.0)
-    assert 0 < found.sum() < 12
+    n, found, wanted = 2_000, [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        alone = np.outer(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(4)))
+        # Two cells lose what they have to others of their columns.
+        truth = alone.copy()
+        truth[:2, 0] = truth[1::-1, 1] = 0.0
+        truth[:2] += (alone - truth)[1::-1]
+        means = truth + noise * rng.standard_normal((3, 4))
+        found += shown_empty(measured(means, noise), alone, n).ravel().tolist()
+        wanted += [factor_of(means, alone, noise, cell) > EMPTIER and alone[cell] * n >= 1.0
+                   for cell in np.ndindex(3, 4)]
+    assert found == wanted
+    assert 0 < sum(found) < len(found)
 
 
 def test_what_noise_could_hide_is_not_empty():
-    alone, noise, n = np.full((2, 2), 0.25), 0.01, 1_000
-    for cell, empty in [(0.0, True), (-0.02, True), (-1.0, True), (0.005, True), (0.02, False), (0.25, False)]:
-        means = np.full((2, 2), 0.3)
-        means[1, 0] = cell
-        assert shown_empty(measured(means, noise), alone, n).tolist() == [[False, False], [empty, False]]
-    # The same number with twice and with eight times the noise, and where few rows would be expected.
-    means[1, 0] = 0.0
-    for scale, empty in ((0.9, True), (8.0, False)):
-        assert shown_empty(measured(means, scale * noise), alone, n)[1, 0] == empty
+    """In a table of two by two a cell differs from independence by as much as each other cell, with half the noise."""
+    alone, noise, n = np.full((2, 2), 0.25), 0.02, 1_000
+    for cell, empty in [(0.0, True), (-0.02, True), (-1.0, True), (0.003, True), (0.02, False), (0.25, False)]:
+        means = np.array([[cell, 0.5 - cell], [0.5 - cell, cell]])
+        assert shown_empty(measured(means, noise), alone, n).tolist() == [[empty, False], [False, empty]]
+        # What a margin has more or less in this table is noise, because the columns' own frequencies are known better.
+        for more in (np.array([[0.1, 0.1], [0.0, 0.0]]), np.array([[-0.1, 0.2], [-0.2, 0.1]])):
+            assert shown_empty(measured(means + more, noise), alone, n).tolist() == [[empty, False], [False, empty]]
+    # The same number with more noise, and where few rows would be expected.
+    means = np.array([[0.0, 0.5], [0.5, 0.0]])
+    for scale, empty in ((0.9, True), (1.2, True), (1.5, False), (8.0, False)):
+        assert shown_empty(measured(means, scale * noise), alone, n)[1, 1] == empty
     assert not shown_empty(measured(means, 1e-9), alone, 3).any()
-    assert shown_empty(measured(means, 1e-9), alone, 4)[1, 0]
+    assert shown_empty(measured(means, 1e-9), alone, 4)[1, 1]
+
+
+def test_most_cells_that_are_taken_to_be_empty_are_so_and_others_hold_less_than_the_noise():
+    rng, n, noise, found = np.random.default_rng(0), 5_000, 4e-3, []
+    for _ in range(400):
+        alone = np.outer(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3)))
+        # Half of the tables have an empty cell, and others one of few rows.
+        truth = alone.copy()
+        part = rng.choice([0.0, rng.uniform()])
+        moved = (1.0 - part) * min(alone[0, 0], alone[1, 1])
+        truth[:2, :2] += moved * np.array([[-1.0, 1.0], [1.0, -1.0]])
+        empty = shown_empty(measured(truth + noise * rng.standard_normal((3, 3)), noise), alone, n)
+        found += truth[empty].tolist()
+        assert not (truth[empty] > 3.0 * noise).any()
+    assert len(found) > 50
+    assert np.mean(np.array(found) < 1e-12) > 0.8
+    assert np.mean(found) < 0.2 * noise
 
 
 def test_larger_tables_have_an_estimate_of_their_own_that_knows_empty_cells():
     for cells, empty in ((LEAST_CELLS - 1, True), (LEAST_CELLS, False)):
-        alone = np.full((1, cells), 1.0 / cells)
-        assert shown_empty(measured(0.0 * alone, 1e-6), alone, 10_000).all() == empty
-        assert shown_empty(measured(0.0 * alone, 1e-6), alone, 10_000).any() == empty
+        a, b = (7, 9) if cells == 63 else (8, 8)
+        alone, means = np.full((a, b), 1.0 / cells), np.full((a, b), 1.0 / cells)
+        means[:2, :2] *= [[0.0, 2.0], [2.0, 0.0]]
+        found = shown_empty(measured(means, 1e-6), alone, 10_000)
+        assert (found.sum(), found[0, 0], found[1, 1]) == (2 * empty, empty, empty)
+    # A column of one level has nothing to show.
+    assert not shown_empty(measured(np.zeros((1, 4)), 1e-6), np.full((1, 4), 0.25), 10_000).any()
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-300, 1e-9, 1e9, math.inf])
