@@ -31,6 +31,7 @@ from experiments.runs import BEST
 from experiments.search import expected
 from trigmech._memory import NEEDED
 from trigmech.evaluation import resampling
+from trigmech.reconstruction import pairs
 
 NUMBER = r"[\w.,·−⁰¹²³⁴⁵⁶⁷⁸⁹⁻]*[\w⁰¹²³⁴⁵⁶⁷⁸⁹]"
 MARK = re.compile(rf"({NUMBER})(<!-- = (.+?)(?:: ([^\s:\"]+))? -->)")
@@ -198,7 +199,7 @@ OF_RESULTS: tuple[Callable[..., Any], ...] = (
 def value(expression: str, results: Path) -> Any:
     known = {function.__name__: partial(function, results) for function in OF_RESULTS}
     names = {**known, "min": min, "max": max, "len": len, "set": set, "abs": abs, "int": int, "all": all,
-             "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
+             "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling, "pairs": pairs,
              "version": ".".join(tm.__version__.split(".")[:2])}
     # The expressions are the project's own pages'.
     return eval(expression.strip(), {"__builtins__": {}, **names})
