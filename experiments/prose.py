@@ -31,7 +31,6 @@ from experiments.runs import BEST
 from experiments.search import expected
 from trigmech._memory import NEEDED
 from trigmech.evaluation import resampling
-from trigmech.reconstruction import pairs
 
 NUMBER = r"[\w.,·−⁰¹²³⁴⁵⁶⁷⁸⁹⁻]*[\w⁰¹²³⁴⁵⁶⁷⁸⁹]"
 MARK = re.compile(rf"({NUMBER})(<!-- = (.+?)(?:: ([^\s:\"]+))? -->)")
@@ -199,7 +198,7 @@ OF_RESULTS: tuple[Callable[..., Any], ...] = (
 def value(expression: str, results: Path) -> Any:
     known = {function.__name__: partial(function, results) for function in OF_RESULTS}
     names = {**known, "min": min, "max": max, "len": len, "set": set, "abs": abs, "int": int, "all": all,
-             "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling, "pairs": pairs,
+             "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
              "version": ".".join(tm.__version__.split(".")[:2])}
     # The expressions are the project's own pages'.
     return eval(expression.strip(), {"__builtins__": {}, **names})

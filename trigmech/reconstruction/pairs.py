@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import ndtr
 
 from trigmech._arrays import Array
 from trigmech.measurement.released import Release
@@ -16,14 +16,14 @@ from trigmech.reconstruction.agreement import Agreement
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.estimates import estimates_of
 from trigmech.reconstruction.ridges import Ridge
-from trigmech.reconstruction.sparse import LEAST_CELLS, TableEstimate, beside_finer
+from trigmech.reconstruction.sparse import LEAST_CELLS, TableEstimate, beside_finer, weights_of
 
-# A cell of a small table is taken to be empty if the release makes this so many times as likely as any other share up
-# to that of independent columns; and if these would have this many rows in it. A smaller factor took more cells with
-# rows to be empty, in public tables, and a larger one found fewer of the empty ones.
-EMPTIER, LEAST_ROWS = 15.0, 1.0
-# Noise below this is none, and numbers so many deviations from 0 are as good as further ones: squares stay finite.
-LEAST_NOISE, FURTHEST = 1e-12, 1e6
+# A cell of a small table can show that it is empty if independent columns would have so many rows there, and these are
+# so many times the noise. It is taken to be empty if that is so many times as likely as any other share up to theirs,
+# and if it is so certain that it has not few rows, of up to so many times the noise.
+LEAST_ROWS, LEAST_SHARE, EMPTIER, CERTAIN, FEW = 1.0, 6.0, 8.0, 0.9, 4.0
+# In units of the noise: numbers further below 0 or above it show nothing more, nor do larger shares.
+LOWEST, HIGHEST, LARGEST = -6.0, 30.0, 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,27 +90,47 @@ def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
             if found[other].sparse and found[other].table.size > found[t].table.size:
                 made[t] = beside_finer(made[t], each.means, each.deviation, each.query.maps, found[other],
                                        release.tables[other].query.maps)
-    return [Pair.of(each, known).without(shown_empty(each, expected, release.n))
-            for each, known, expected in zip(release.tables, made, alone, strict=True)], shown
+    return [Pair.of(each, known).without(empty) for each, known, empty in
+            zip(release.tables, made, shown_empty(release.tables, alone, release.n), strict=True)], shown
 
 
-def shown_empty(measured: Measurement[Marginal], alone: Array, n: int) -> NDArray[np.bool_]:
-    """Return which cells (a, b) of a small table the release shows to be empty.
+def shown_empty(tables: Sequence[Measurement[Marginal]], alone: Sequence[Array], n: int) -> list[NDArray[np.bool_]]:
+    """Return which cells (a, b) of each small table the release shows to be empty.
 
-    A cell is empty if this is more likely, by the factor `EMPTIER`, than that its share is anywhere between 0 and that
-    of independent columns (a, b), ``alone``. Their margins are known much better than a cell, so only what differs from
-    them and does not belong to a margin counts: it has less noise. Larger tables have estimates that know empty cells
+    ``alone`` are the tables of independent columns. Their margins are known much better than a cell, so only what a
+    table shows beside its margins counts: it has less noise. Cells are empty, have few rows, or any share up to that of
+    independent columns, and all cells together show how often. Larger tables have estimates that know empty cells
     (:mod:`trigmech.reconstruction.sparse`).
+    """
+    numbers = [_beside_margins(*both) for both in zip(tables, alone, strict=True)]
+    asked = [(own * n >= LEAST_ROWS) & (shares >= LEAST_SHARE)
+             for own, (_, shares) in zip(alone, numbers, strict=True)]
+    y, shares = (np.concatenate([np.zeros(0), *(each[k][own] for each, own in zip(numbers, asked, strict=True))])
+                 for k in range(2))
+    below = ndtr(y)
+    densities = np.array([np.exp(-0.5 * y**2) / math.sqrt(2.0 * math.pi), (below - ndtr(y - FEW)) / FEW,
+                          below / np.maximum(shares, LEAST_SHARE)])
+    # As if one cell of each kind was known, so that few cells show little.
+    empty, few, _ = weights_of(np.hstack([densities, np.eye(3)]))
+    found = (densities[0] > EMPTIER * densities[2]) & (
+        empty * densities[0] > CERTAIN * (empty * densities[0] + few * densities[1]))
+    made, left = [np.zeros(own.shape, dtype=np.bool_) for own in asked], found
+    for own, cells in zip(asked, made, strict=True):
+        cells[own], left = left[: own.sum()], left[own.sum() :]
+    return made
+
+
+def _beside_margins(measured: Measurement[Marginal], alone: Array) -> tuple[Array, Array]:
+    """Return what a table shows of its cells (a, b) if its margins are known, and what these alone predict.
+
+    Both are in units of the noise that is left. Nothing is predicted of a larger table, or by a column of one level.
     """
     noise = measured.deviation * math.sqrt(math.prod(1.0 - 1.0 / size for size in alone.shape))
     if measured.query.size >= LEAST_CELLS or not 0.0 < noise < 1.0:
-        return np.zeros(alone.shape, dtype=np.bool_)
-    noise, apart = max(noise, LEAST_NOISE), np.clip(measured.means, -FURTHEST, FURTHEST) - alone
+        return np.zeros(alone.shape), np.zeros(alone.shape)
+    apart = np.clip(measured.means, -LARGEST, LARGEST) - alone
     apart = apart - apart.mean(axis=0) - apart.mean(axis=1)[:, None] + apart.mean()
-    y = np.clip(alone + apart, -FURTHEST * noise, FURTHEST * noise) / noise
-    # The density of the number without rows, over the mean of its densities with shares from 0 on.
-    factor = np.log(np.maximum(alone, np.finfo(float).tiny) / noise) - 0.5 * (y**2 + np.log(2.0 * np.pi)) - log_ndtr(y)
-    return np.asarray((factor > np.log(EMPTIER)) & (alone * n >= LEAST_ROWS))
+    return np.clip(alone + apart, LOWEST * noise, HIGHEST * noise) / noise, np.minimum(alone, LARGEST * noise) / noise
 
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:
