@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import integrate
+from scipy import integrate, stats
 
 import trigmech as tm
 from trigmech.reconstruction import tables as fits
-from trigmech.reconstruction.pairs import EMPTIER, Pair, shown_empty
+from trigmech.reconstruction.pairs import Pair, shown_empty
 from trigmech.reconstruction.rows import CompiledObjective, RowObjective
-from trigmech.reconstruction.sparse import LEAST_CELLS
+from trigmech.reconstruction.sparse import LEAST_CELLS, ROUNDS
 
 SERVICES = 4
 
@@ -50,91 +50,142 @@ def synthesis(n=4_000, epsilon=20.0, seed=0, **options):
     return tm.synthesize(table, schema, tm.Budget(epsilon, 1e-6), rng=np.random.default_rng(seed), **options)
 
 
-def factor_of(means, alone, noise, cell):
-    """By loops and quadrature: how much more likely the cell is empty than any share up to the expected one."""
-    (a, b), off = means.shape, [[float(means[i, k] - alone[i, k]) for k in range(4)] for i in range(3)]
-    rows, columns = [sum(row) / b for row in off], [sum(off[i][k] for i in range(a)) / a for k in range(b)]
-    y = alone[cell] + off[cell[0]][cell[1]] - rows[cell[0]] - columns[cell[1]] + sum(rows) / a
-    own = noise * math.sqrt((1.0 - 1.0 / a) * (1.0 - 1.0 / b))
-    if y > 10.0 * own:
-        return 0.0
-    # All shares from 0 on are as likely as each other, up to any bound: their mean over the expected share, and both
-    # in units of the density without rows.
-    dense = integrate.quad(lambda share: math.exp((y - 0.5 * share) * share / own**2), 0.0, max(y, 0.0) + 12.0 * own,
-                           points=[max(y, 0.0), own**2 / max(-y, own)], limit=400)[0]
-    return alone[cell] / dense
+def crossed(part, shares=(0.5, 0.5)):
+    """A table of two by two: independent columns, but for two cells that keep only this part of their rows."""
+    alone = np.outer(shares, shares)
+    moved = (1.0 - part) * min(alone[0, 0], alone[1, 1])
+    return alone, alone + moved * np.array([[-1.0, 1.0], [1.0, -1.0]])
 
 
-@pytest.mark.parametrize("noise", [1e-4, 1e-3, 3e-3])
-def test_a_cell_is_empty_where_that_is_more_likely_than_any_share_up_to_that_of_independent_columns(noise):
-    n, found, wanted = 2_000, [], []
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        alone = np.outer(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(4)))
-        # Two cells lose what they have to others of their columns.
-        truth = alone.copy()
-        truth[:2, 0] = truth[1::-1, 1] = 0.0
-        truth[:2] += (alone - truth)[1::-1]
-        means = truth + noise * rng.standard_normal((3, 4))
-        found += shown_empty(measured(means, noise), alone, n).ravel().tolist()
-        wanted += [factor_of(means, alone, noise, cell) > EMPTIER and alone[cell] * n >= 1.0
-                   for cell in np.ndindex(3, 4)]
-    assert found == wanted
-    assert 0 < sum(found) < len(found)
+def slow(tables, alone, n):
+    """The same by loops, quadrature and a plain expectation maximisation."""
+    kinds, cells, found = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [], []
+    for t, (each, own) in enumerate(zip(tables, alone, strict=True)):
+        (a, b), off = own.shape, (each.means - own).tolist()
+        noise = each.deviation * math.sqrt((1.0 - 1.0 / a) * (1.0 - 1.0 / b))
+        rows, columns = [sum(row) / b for row in off], [sum(off[i][k] for i in range(a)) / a for k in range(b)]
+        for i, k in np.ndindex(a, b):
+            y = max((own[i, k] + off[i][k] - rows[i] - columns[k] + sum(rows) / a) / noise, -6.0)
+            if own[i, k] * n >= 1.0 and own[i, k] >= 6.0 * noise and a * b < 64:
+                # The number's density without rows, with a few rows, and with any share up to the expected one.
+                few = integrate.quad(lambda share, y=y: stats.norm.pdf(y - share), 0.0, 4.0)[0] / 4.0
+                any_share = stats.norm.cdf(y) * noise / own[i, k]
+                kinds.append([stats.norm.pdf(y), few, any_share])
+                cells.append((t, i, k))
+    weights = [1.0 / 3.0] * 3
+    for _ in range(ROUNDS):
+        every = [[w * d / sum(v * e for v, e in zip(weights, own, strict=True))
+                  for w, d in zip(weights, own, strict=True)] for own in kinds]
+        weights = [sum(own[c] for own in every) / len(every) for c in range(3)]
+    for cell, own in zip(cells, kinds[3:], strict=True):
+        empty, few = weights[0] * own[0], weights[1] * own[1]
+        if own[0] > 8.0 * own[2] and empty > 0.9 * (empty + few):
+            found.append(cell)
+    return found
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-3, 3e-3, 0.01])
+def test_cells_are_empty_where_that_is_likely_beside_few_rows_and_any_share(noise):
+    rng, n, tables, alone = np.random.default_rng(0), 2_000, [], []
+    for t in range(12):
+        own = np.outer(rng.dirichlet(np.ones(2 + t % 2)), rng.dirichlet(np.ones(4)))
+        # Cells lose what they have, or a part of it, to others of their columns.
+        truth, part = own.copy(), rng.choice([0.0, 0.0, 0.1])
+        truth[:2, 0] *= [part, 2.0 - part]
+        truth[:2, 1] *= [2.0 - part, part]
+        tables.append(measured(truth + noise * rng.standard_normal(own.shape), noise))
+        alone.append(own)
+    # A large table is left alone.
+    tables.append(measured(np.zeros((8, 8)), noise))
+    alone.append(np.full((8, 8), 1.0 / 64.0))
+    found = shown_empty(tables, alone, n)
+    assert [(t, *cell) for t, own in enumerate(found) for cell in np.argwhere(own).tolist()] == slow(tables, alone, n)
+    assert sum(own.sum() for own in found) > 2
+    assert all(own.shape == table.shape for own, table in zip(found, alone, strict=True))
+
+
+def test_how_many_cells_are_empty_decides_about_one_near_zero():
+    """A cell of 1.3 deviations of its noise is one of few rows beside such cells, and empty beside empty ones."""
+    noise, n = 0.01, 1_000
+    alone, own = crossed(1.3 * 0.5 * noise / 0.25)
+    for others, empty in ((0.0, True), (2.5, False)):
+        rest = [crossed(others * 0.5 * noise / 0.25)[1]] * 20
+        found = shown_empty([measured(means, noise) for means in (own, *rest)], [alone] * 21, n)
+        assert found[0].tolist() == [[empty, False], [False, empty]]
+        assert not found[0][0, 1]
 
 
 def test_what_noise_could_hide_is_not_empty():
-    """In a table of two by two a cell differs from independence by as much as each other cell, with half the noise."""
-    alone, noise, n = np.full((2, 2), 0.25), 0.02, 1_000
-    for cell, empty in [(0.0, True), (-0.02, True), (-1.0, True), (0.003, True), (0.02, False), (0.25, False)]:
-        means = np.array([[cell, 0.5 - cell], [0.5 - cell, cell]])
-        assert shown_empty(measured(means, noise), alone, n).tolist() == [[empty, False], [False, empty]]
-        # What a margin has more or less in this table is noise, because the columns' own frequencies are known better.
-        for more in (np.array([[0.1, 0.1], [0.0, 0.0]]), np.array([[-0.1, 0.2], [-0.2, 0.1]])):
-            assert shown_empty(measured(means + more, noise), alone, n).tolist() == [[empty, False], [False, empty]]
-    # The same number with more noise, and where few rows would be expected.
-    means = np.array([[0.0, 0.5], [0.5, 0.0]])
-    for scale, empty in ((0.9, True), (1.2, True), (1.5, False), (8.0, False)):
-        assert shown_empty(measured(means, scale * noise), alone, n)[1, 1] == empty
-    assert not shown_empty(measured(means, 1e-9), alone, 3).any()
-    assert shown_empty(measured(means, 1e-9), alone, 4)[1, 1]
+    noise, n = 0.02, 1_000
+    alone, empty = crossed(0.0)
+    others = [measured(empty, noise)] * 20
+
+    def one(means, scale=1.0, rows=n):
+        return shown_empty([measured(means, scale * noise), *others], [alone] * 21, rows)[0].tolist()
+
+    cells = [[True, False], [False, True]]
+    assert one(empty) == one(empty - [[0.02, -0.02], [-0.02, 0.02]]) == one(empty - [[9.0, -9.0], [-9.0, 9.0]]) == cells
+    # In a table of two by two a cell differs from independence by as much as the others, so with half of the noise.
+    assert one(crossed(0.005 / 0.25)[1]) == cells
+    for part in (0.03, 0.1, 0.25):
+        assert not np.any(one(crossed(part / 0.25)[1])), part
+    # What a margin has more or less in this table is noise, because the columns' own frequencies are known better.
+    for more in (np.array([[0.1, 0.1], [0.0, 0.0]]), np.array([[-0.1, 0.2], [-0.2, 0.1]])):
+        assert one(empty + more) == cells
+    # Where the noise is too large for what independent columns would have, and where that is not a row.
+    assert one(empty, 2.0) == cells
+    assert not np.any(one(crossed(0.01 / 0.25)[1], 2.0))
+    assert not np.any(one(empty, 4.5))
+    assert not np.any(one(empty - [[0.3, -0.3], [-0.3, 0.3]], 4.5))
+    assert one(empty, 1e-6, 4) == cells
+    assert not np.any(one(empty, 1e-6, 3))
+
+
+def test_few_cells_show_little():
+    noise, n = 0.02, 1_000
+    alone, near = crossed(0.3 * 0.5 * noise / 0.25)
+    assert not shown_empty([measured(near, noise)], [alone], n)[0].any()
+    assert shown_empty([measured(near, noise)] * 3, [alone] * 3, n)[0].any()
+    assert shown_empty([], [], n) == []
 
 
 def test_most_cells_that_are_taken_to_be_empty_are_so_and_others_hold_less_than_the_noise():
-    rng, n, noise, found = np.random.default_rng(0), 5_000, 4e-3, []
+    rng, n, noise, tables, alone, truths = np.random.default_rng(0), 5_000, 4e-3, [], [], []
     for _ in range(400):
-        alone = np.outer(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3)))
+        own = np.outer(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3)))
         # Half of the tables have an empty cell, and others one of few rows.
-        truth = alone.copy()
-        part = rng.choice([0.0, rng.uniform()])
-        moved = (1.0 - part) * min(alone[0, 0], alone[1, 1])
+        truth, part = own.copy(), rng.choice([0.0, rng.uniform()])
+        moved = (1.0 - part) * min(own[0, 0], own[1, 1])
         truth[:2, :2] += moved * np.array([[-1.0, 1.0], [1.0, -1.0]])
-        empty = shown_empty(measured(truth + noise * rng.standard_normal((3, 3)), noise), alone, n)
-        found += truth[empty].tolist()
-        assert not (truth[empty] > 3.0 * noise).any()
+        tables.append(measured(truth + noise * rng.standard_normal((3, 3)), noise))
+        alone.append(own)
+        truths.append(truth)
+    found = np.concatenate([truth[own] for truth, own in
+                            zip(truths, shown_empty(tables, alone, n), strict=True)])
     assert len(found) > 50
-    assert np.mean(np.array(found) < 1e-12) > 0.8
+    assert np.mean(found < 1e-12) > 0.8
     assert np.mean(found) < 0.2 * noise
+    assert found.max() < 3.0 * noise
 
 
 def test_larger_tables_have_an_estimate_of_their_own_that_knows_empty_cells():
-    for cells, empty in ((LEAST_CELLS - 1, True), (LEAST_CELLS, False)):
-        a, b = (7, 9) if cells == 63 else (8, 8)
-        alone, means = np.full((a, b), 1.0 / cells), np.full((a, b), 1.0 / cells)
+    for (a, b), empty in (((7, 9), True), ((8, 8), False)):
+        assert (a * b >= LEAST_CELLS) != empty
+        alone, means = np.full((a, b), 1.0 / (a * b)), np.full((a, b), 1.0 / (a * b))
         means[:2, :2] *= [[0.0, 2.0], [2.0, 0.0]]
-        found = shown_empty(measured(means, 1e-6), alone, 10_000)
+        found = shown_empty([measured(means, 1e-6)] * 9, [alone] * 9, 10_000)[0]
         assert (found.sum(), found[0, 0], found[1, 1]) == (2 * empty, empty, empty)
     # A column of one level has nothing to show.
-    assert not shown_empty(measured(np.zeros((1, 4)), 1e-6), np.full((1, 4), 0.25), 10_000).any()
+    assert not np.any(shown_empty([measured(np.zeros((1, 4)), 1e-6)] * 9, [np.full((1, 4), 0.25)] * 9, 10_000))
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-300, 1e-9, 1e9, math.inf])
+@pytest.mark.parametrize("noise", [0.0, 5e-324, 1e-300, 1e-9, 1e9, math.inf])
 @pytest.mark.parametrize("value", [-1e300, -1e9, 0.0, 1e-300, 1e9, 1e300])
 def test_no_noise_makes_it_fail(noise, value):
-    for alone in (np.array([[0.5, 0.0, 1e-300, 1.0]]), np.full((1, 4), 1e9)):
-        means = np.array([[value, 0.0, -value, 0.25]])
+    for alone in (np.array([[0.5, 0.0, 1e-300, 1.0], [0.0, 0.5, 1.0, 0.25]]), np.full((2, 4), 1e9)):
+        means = np.array([[value, 0.0, -value, 0.25], [value, value, -value, 0.0]])
         with np.errstate(all="raise", under="ignore"):
-            found = shown_empty(measured(means, noise), alone, 100)
+            found = shown_empty([measured(means, noise)], [alone], 100)[0]
         assert found.dtype == np.bool_
         assert pair(np.abs(alone) / 4.0).without(found).table.sum() == pytest.approx(alone.sum() / 4.0)
 
