@@ -351,6 +351,18 @@ def test_a_bomb_takes_little_memory(tmp_path, declared):
     assert peak < 3 * min(declared, 2**25) + 2**20
 
 
+def test_arrays_are_read_without_a_second_copy(tmp_path):
+    """Memory that is new takes longer than what is done in it, and a release of many rows has a large array."""
+    archive.write(tmp_path / "a.tm", MANIFEST, {"x": np.zeros(2**22), "y": np.ones((2**9, 2**8), order="F")})
+    tracemalloc.start()
+    _, found = archive.read(tmp_path / "a.tm")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found["x"].nbytes == 2**25
+    assert peak < 1.25 * 2**25
+    assert found["y"].flags.f_contiguous
+
+
 def test_nothing_is_unpickled(tmp_path, monkeypatch):
     class Mine:
         def __reduce__(self):

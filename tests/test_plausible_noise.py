@@ -8,8 +8,10 @@ import trigmech as tm
 from trigmech.evaluation import plausible
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.mechanisms.rehearsal import rehearsed_release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Histogram
+from trigmech.reconstruction.columns import priors_of
 
 
 class StoppedError(Exception):
@@ -49,3 +51,32 @@ def test_plausible_columns_keep_the_released_shape_between_measured_thresholds()
     column = ReleasedColumn(query.partition.cut(np.array([-1.0, -0.5, 0.0, 0.2, 0.4, 0.8, 1.0])), mass, 1e-9)
     made = plausible.plausible_column(column, look, [], np.random.default_rng(0))
     np.testing.assert_allclose(made.mass, mass, atol=1e-8)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.0])
+def test_columns_are_drawn_as_with_the_priors_of_all_densities(delta, monkeypatch):
+    """Only signs use them, so other releases must not pay for them; and must not get different numbers."""
+    rng = np.random.default_rng(3)
+    schema = tm.Schema([*(tm.Column(name, 0, 10) for name in "abcd"),
+                        tm.Column("e", kind="categorical", categories=("x", "y"))])
+    table = {name: rng.normal(3.0, 1.0, 200).clip(0, 10) for name in "abcd"} | {"e": rng.choice(["x", "y"], 200)}
+    points = schema.to_cube(pd.DataFrame(table))
+    planned = tm.design(200, schema, tm.Budget(0.5, delta), tm.TableMechanism())
+    release, asked = rehearsed_release(planned, points, rng), []
+    signs = [not look.query.tells_frequencies for look in release.looks]
+    assert any(signs) == (delta == 0.0)
+    all_priors = priors_of(release.looks)
+    monkeypatch.setattr(plausible, "priors_of", lambda looks: asked.append(looks) or priors_of(looks))
+    priors = plausible.draw_priors(release)
+    assert len(asked) == any(signs)
+
+    def drawn(given):
+        rng = np.random.default_rng(4)
+        return [plausible.plausible_column(column, look, [], rng, prior).mass
+                for column, look, prior in zip(release.columns, release.looks, given, strict=True)]
+
+    for one, other, alone, of_signs in zip(drawn(priors), drawn(all_priors), drawn([None] * len(signs)), signs,
+                                           strict=True):
+        np.testing.assert_array_equal(one, other)
+        # Without its prior, a column of signs would be drawn from other densities.
+        assert np.array_equal(one, alone) != of_signs

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trigmech.errors import InputError
-from trigmech.schema import rounding
+from trigmech.schema import encoding, rounding
 from trigmech.schema.encoding import key_of
 from trigmech.schema.schema import Column, Schema
 from trigmech.schema.words import how_fine
@@ -740,3 +740,13 @@ def test_special_values_are_floats_whatever_they_were_given_as():
         special = Column("x", 0, 9, kind, special=[3, np.int64(4), np.float32(5.0)]).special
         assert special == (3.0, 4.0, 5.0)
         assert {*map(type, special)} == {float}
+
+
+@pytest.mark.parametrize("rows", [0, 1, encoding.ROWS_AT_A_TIME, encoding.ROWS_AT_A_TIME + 1,
+                                  2 * encoding.ROWS_AT_A_TIME + 7])
+def test_the_largest_indicators_are_found_in_any_number_of_rows_and_the_first_of_equal_ones(rows):
+    rng = np.random.default_rng(rows)
+    values = rng.integers(0, 3, (rows, 7)).astype(np.float64)
+    found = encoding.largest(values[:, 1:6])
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, np.argmax(values[:, 1:6], axis=1))

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Integers
 from trigmech.evaluation.measures import column_scores, correlation_differences, group_differences, pair_scores
-from trigmech.evaluation.plausible import plausible_column
+from trigmech.evaluation.plausible import draw_priors, plausible_column
 from trigmech.evaluation.sides import Coding, Side, unit_of
 from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
-from trigmech.reconstruction.columns import expected_error, priors_of
+from trigmech.reconstruction.columns import expected_error
 from trigmech.reconstruction.densities import Prior
 from trigmech.reconstruction.estimates import estimate_at, estimate_of
 from trigmech.reconstruction.pairs import Pair, predicted
@@ -85,11 +85,10 @@ def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compa
     Privacy: post-processing. Random numbers have a fixed seed. Cost: pairs times rows, and a shrinkage of each table.
     """
     rng = np.random.default_rng(SEED)
-    priors = priors_of([release.look_at(j) for j in range(len(release.columns))])
     again = rows.rows(rng.integers(0, len(rows.values), len(rows.values)))
     chance = math.sqrt(len(rows.values) / compared)
     noise, within, peak, spread = np.array([_of_column(release, j, prior, rng)
-                                              for j, prior in enumerate(priors)]).T
+                                              for j, prior in enumerate(draw_priors(release))]).T
     columns = np.column_stack([noise, within, peak, chance * (1.0 - column_scores(coding, rows, again))])
     pairs, strengths, above, targets = _of_pairs(release, coding, noise)
     fresh = chance * (1.0 - pair_scores(coding, rows, again)) if len(coding.columns) > 1 else np.empty(0)

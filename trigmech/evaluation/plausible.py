@@ -54,7 +54,7 @@ class PlausibleTables:
 
     def __init__(self, release: Release, rng: np.random.Generator) -> None:
         self._release = release
-        self._priors = priors_of([release.look_at(j) for j in range(len(release.columns))])
+        self._priors = draw_priors(release)
         targets, (tables, products) = Targets(release), independent(release)
         # Tables that contrasts tell are not measured.
         self._kept = [pair.table - own for pair, own in zip(targets.pairs, tables, strict=False)]
@@ -140,6 +140,17 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     slope = sum(float(((shrink(deviation + step * each) - base) * each).sum()) for each in directions) / (step * size)
     hidden = HIDDEN * np.sqrt(2.0 * DIRECTIONS / size)
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
+
+
+def draw_priors(release: Release) -> list[Prior | None]:
+    """Return the prior of each column's density with which :func:`plausible_column` draws it.
+
+    Only draws of signs use a prior. It comes from the densities of all columns, which take long. So these are left out
+    if no column was measured by signs.
+    """
+    looks = [release.look_at(j) for j in range(len(release.columns))]
+    signs = any(look is not None and not look.query.tells_frequencies for look in looks)
+    return priors_of(looks) if signs else [None] * len(looks)
 
 
 def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, closer: list[Measurement[Detail]],
