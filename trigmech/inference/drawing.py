@@ -40,8 +40,9 @@ FEWEST, MOST = 512, 4_096
 FEWEST_PAIRED = 10
 # Newton's steps, and the weight of the square of theta.
 NEWTON, STIFF = 40, 1e-3
-# Rounds of calibration, how far a weight changes in one at most, and exchanges that are tried for each row.
-RAKED, RATIO, TRIED = 3, (0.5, 2.0), 16
+# Rounds of calibration, how far a weight changes in one at most, and exchanges that are tried for each row: of them so
+# many at the end, for the columns.
+RAKED, RATIO, TRIED, LAST = 3, (0.5, 2.0), 16, 4
 
 
 # The workers are the threads: those of BLAS would only wait for each other.
@@ -181,8 +182,9 @@ class _Fits:
 
         The descent ends when most of what is asked for is met, and these few are what users look at. No rows have all
         drawn products: rows with a rare value are too few for the strong relations that noise shows, and more of them
-        would come nearer to these. So the means of a column's functions are those of the drawn column, and each of them
-        weighs as much as all products with the column.
+        would come nearer to these. So the means of a column's functions are those of the drawn column, and in the end
+        each of them weighs as much as all products with the column. From the beginning, this would stop exchanges: each
+        of them moves all columns a little.
         """
         singles = [functions.T @ column.mass for functions, column in zip(self._functions, columns, strict=True)]
         goals, least = np.concatenate([*singles, self._products[self._kept, i]]), 1.0 / len(rows)
@@ -197,13 +199,15 @@ class _Fits:
             w /= w.sum()
             missing = goals - w @ values
         picked = rng.permutation(systematic(w, len(rows), rng)).astype(np.int64)
-        # What is known best is to be met best, because not all that was drawn can be met.
-        weight = np.sqrt(self._firmness) / np.maximum(deviations, least)
-        scaled = values * weight
-        missing = goals * weight - scaled[picked].mean(axis=0)
-        lengths = np.einsum("ij,ij->i", scaled, scaled)
-        for _ in range(TRIED):
-            _exchanged(scaled, picked, missing, scaled @ missing, lengths, rng.integers(len(rows), size=(len(rows), 2)))
+        for firm, tried in ((np.ones_like(self._firmness), TRIED - LAST), (self._firmness, LAST)):
+            # What is known best is to be met best, because not all that was drawn can be met.
+            weight = np.sqrt(firm) / np.maximum(deviations, least)
+            scaled = values * weight
+            missing = goals * weight - scaled[picked].mean(axis=0)
+            lengths = np.einsum("ij,ij->i", scaled, scaled)
+            for _ in range(tried):
+                _exchanged(scaled, picked, missing, scaled @ missing, lengths,
+                           rng.integers(len(rows), size=(len(rows), 2)))
         return rows[picked]
 
     @cached_property
