@@ -96,3 +96,19 @@ def test_imputed_tables_of_many_columns_have_each_value_as_often_as_the_release_
     assert rare.sum() > 6
     assert abs(off[rare].mean()) < 0.25, off.round(2)
     assert np.abs(off).mean() < 0.4, off.round(2)
+
+
+def test_rare_ones_of_many_categories_vary_over_imputed_tables_as_much_as_the_release_leaves_open():
+    names = tuple("abcdefghijkl")
+    shares = np.array([0.3, 0.2, 0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.0191, 0.0003, 0.0003, 0.0003])
+    schema = tm.Schema([tm.Column("kind", kind="categorical", categories=names), tm.Column("x", 0, 1)])
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"kind": rng.choice(names, 60_000, p=shares), "x": rng.random(60_000)})
+    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), rng=rng)
+    held, told = made.imputations(20, population=False), made.weighted()
+    ratios = []
+    for name in names[9:]:
+        each = np.array([(held.columns(i)["kind"] == name).mean() for i in range(len(held))])
+        own = (told.columns["kind"] == name).astype(float)
+        ratios.append(each.std() / np.sqrt(sum(told.variances((own - told.weights @ own)[:, None]))[0]))
+    assert np.mean(ratios) > 0.6, ratios

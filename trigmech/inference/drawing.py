@@ -112,8 +112,10 @@ class _Fits:
         self._spreads = [table.std(axis=1) for table in self._tables]
         self._triples = [np.column_stack([each.query.counted(codes[:, list(each.query.columns)], w).ravel()
                                           for w in drawn.T]) for each in release.triples]
-        # Columns follow the drawn frequencies of some parts of them, too.
-        own_parts = [np.eye(BINS)[parts(column)][:, 1:] for column in release.columns]
+        # Columns follow the drawn frequencies of some parts of them, too. With mean square 1, rare ones are not held back.
+        held = [np.eye(BINS)[parts(column)][:, 1:] for column in release.columns]
+        own_parts = [each / np.sqrt(np.maximum(column.mass @ each, 1.0 / posterior.m))
+                     for each, column in zip(held, release.columns, strict=True)]
         self._shapes = [np.column_stack([values, own]) for values, own in zip(smooth.features, own_parts, strict=True)]
         self._moments = [values[own].T @ drawn for values, own in zip(self._shapes, codes.T, strict=True)]
         means = smooth.evaluate(codes).T @ drawn
