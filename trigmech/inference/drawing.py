@@ -112,7 +112,7 @@ class _Fits:
         self._spreads = [table.std(axis=1) for table in self._tables]
         self._triples = [np.column_stack([each.query.counted(codes[:, list(each.query.columns)], w).ravel()
                                           for w in drawn.T]) for each in release.triples]
-        # Columns follow the drawn frequencies of some parts of them, too. With mean square 1, rare ones are not held back.
+        # Columns follow the drawn frequencies of some parts of them, too. With mean square 1, rare ones do so as well.
         held = [np.eye(BINS)[parts(column)][:, 1:] for column in release.columns]
         own_parts = [each / np.sqrt(np.maximum(column.mass @ each, 1.0 / posterior.m))
                      for each, column in zip(held, release.columns, strict=True)]
