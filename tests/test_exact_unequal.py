@@ -357,8 +357,10 @@ def test_rows_are_exchanged_by_functions_in_units_of_their_spread(monkeypatch):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(200, 3)) * [0.01, 1.0, 30.0]
     fits = object.__new__(drawing._Fits)
-    fits._single, fits._products = [values.mean(axis=0)[:, None] + [0.0, 0.02, -0.02]], np.empty((0, 3))
-    fits._smooth = SimpleNamespace(size=3, deviations=np.ones(3), evaluate=lambda rows, kept: values)
+    fits._moments, fits._products = [values.mean(axis=0)[:, None] + [0.0, 0.02, -0.02]], np.empty((0, 3))
+    fits._shapes, fits._asked, columns = [values], [np.full(3, True)], [SimpleNamespace(mass=np.full(200, 1.0 / 200))]
+    fits._smooth = SimpleNamespace(size=3, deviations=np.ones(3), factors=np.empty((0, 4), dtype=np.int64),
+                                   products=lambda rows, kept: np.empty((200, 0)))
     exchanged, calls = drawing._exchanged, []
 
     def seen(scaled, picked, missing, along, lengths, tried):
@@ -368,9 +370,9 @@ def test_rows_are_exchanged_by_functions_in_units_of_their_spread(monkeypatch):
         exchanged(scaled, picked, missing, along, lengths, tried)
 
     monkeypatch.setattr(drawing, "_exchanged", seen)
-    rows = fits._raked(np.arange(200)[:, None], 1, rng)
+    rows = fits._raked(np.arange(200)[:, None], columns, 1, rng)
     assert len(calls) == drawing.TRIED
-    spread = np.maximum(fits._single[0].std(axis=1), 1.0 / 200)
+    spread = np.maximum(fits._moments[0].std(axis=1), 1.0 / 200)
     np.testing.assert_allclose(calls[0], values / spread, rtol=1e-9)
     assert rows.shape == (200, 1)
 

@@ -51,3 +51,64 @@ def test_rows_are_added_where_noise_may_hide_a_value_and_nowhere_else():
     np.testing.assert_array_equal(made[:, 1:], [[0, 0, 1], [0, 0, 1], [0, 1, 0]])
     ages = ReleasedColumn(Partition((), 0, np.linspace(-1.0, 1.0, 6)), np.full(5, 0.2), 0.3)
     assert not _hidden(ages, points).any()
+
+
+def wide_table(n, seed):
+    """Return five numbers, some of them often missing, and six columns of categories with rare ones; all related."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=n)
+    table = {}
+    for k in range(5):
+        values = 50.0 + 10.0 * (0.6 * common + 0.8 * rng.normal(size=n))
+        table[f"x{k}"] = np.where(rng.random(n) < (0.02, 0.06, 0.1, 0.0, 0.0)[k], np.nan, values.clip(0, 100))
+    for k in range(6):
+        score = 0.5 * common + rng.normal(size=n)
+        cuts = np.quantile(score, ([0.55, 0.97], [0.5, 0.8, 0.97], [0.4, 0.7, 0.9, 0.98])[k % 3])
+        table[f"c{k}"] = np.array(list("pqrst"))[np.searchsorted(cuts, score)]
+    return pd.DataFrame(table)
+
+
+WIDE = tm.Schema([*(tm.Column(f"x{k}", 0, 100, missing="keep") for k in range(5)),
+                  *(tm.Column(f"c{k}", kind="categorical", categories=tuple("pqrst"[: 3 + k % 3])) for k in range(6))])
+
+
+def counted(values, level):
+    """Return which values (m,) are a level, or are missing if it is None."""
+    values = np.ma.masked_array(values)
+    return np.ma.getmaskarray(values) if level is None else np.ma.filled(values == level, False)
+
+
+def test_imputed_tables_of_many_columns_have_each_value_as_often_as_the_release_says():
+    # Strong drawn relations of a rare value, which few rows cannot have, must not bring more rows of it.
+    made = tm.synthesize(wide_table(2_000, 0), WIDE, tm.Budget(1.0, 1e-6), rng=np.random.default_rng(0))
+    held, told = made.imputations(20, rng=np.random.default_rng(0)), made.weighted()
+    tables, off, rare = [held.columns(i) for i in range(len(held))], [], []
+    for column in WIDE.columns:
+        for level in column.categories or [None]:
+            share = float(told.weights @ counted(told.columns[column.name], level))
+            each = np.array([counted(table[column.name], level).mean() for table in tables])
+            # A draw below 0 is 0 rows, so a mean near 0 is larger than the release says.
+            if share > 2.0 * each.std():
+                off.append((each.mean() - share) / each.std())
+                rare.append(share < 0.15)
+    off, rare = np.array(off), np.array(rare)
+    assert len(off) > 20
+    assert rare.sum() > 6
+    assert abs(off[rare].mean()) < 0.25, off.round(2)
+    assert np.abs(off).mean() < 0.4, off.round(2)
+
+
+def test_rare_ones_of_many_categories_vary_over_imputed_tables_as_much_as_the_release_leaves_open():
+    names = tuple("abcdefghijkl")
+    shares = np.array([0.3, 0.2, 0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.0191, 0.0003, 0.0003, 0.0003])
+    schema = tm.Schema([tm.Column("kind", kind="categorical", categories=names), tm.Column("x", 0, 1)])
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"kind": rng.choice(names, 60_000, p=shares), "x": rng.random(60_000)})
+    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), rng=rng)
+    held, told = made.imputations(20, population=False), made.weighted()
+    ratios = []
+    for name in names[9:]:
+        each = np.array([(held.columns(i)["kind"] == name).mean() for i in range(len(held))])
+        own = (told.columns["kind"] == name).astype(float)
+        ratios.append(each.std() / np.sqrt(sum(told.variances((own - told.weights @ own)[:, None]))[0]))
+    assert np.mean(ratios) > 0.6, ratios

@@ -40,8 +40,9 @@ FEWEST, MOST = 512, 4_096
 FEWEST_PAIRED = 10
 # Newton's steps, and the weight of the square of theta.
 NEWTON, STIFF = 40, 1e-3
-# Rounds of calibration, how far a weight changes in one at most, and exchanges that are tried for each row.
-RAKED, RATIO, TRIED = 3, (0.5, 2.0), 16
+# Rounds of calibration, how far a weight changes in one at most, and exchanges that are tried for each row: of them so
+# many at the end, for the columns.
+RAKED, RATIO, TRIED, LAST = 3, (0.5, 2.0), 16, 4
 
 
 # The workers are the threads: those of BLAS would only wait for each other.
@@ -111,8 +112,10 @@ class _Fits:
         self._spreads = [table.std(axis=1) for table in self._tables]
         self._triples = [np.column_stack([each.query.counted(codes[:, list(each.query.columns)], w).ravel()
                                           for w in drawn.T]) for each in release.triples]
-        # Columns follow the drawn frequencies of some parts of them, too.
-        own_parts = [np.eye(BINS)[parts(column)][:, 1:] for column in release.columns]
+        # Columns follow the drawn frequencies of some parts of them, too. With mean square 1, rare ones do so as well.
+        held = [np.eye(BINS)[parts(column)][:, 1:] for column in release.columns]
+        own_parts = [each / np.sqrt(np.maximum(column.mass @ each, 1.0 / posterior.m))
+                     for each, column in zip(held, release.columns, strict=True)]
         self._shapes = [np.column_stack([values, own]) for values, own in zip(smooth.features, own_parts, strict=True)]
         self._moments = [values[own].T @ drawn for values, own in zip(self._shapes, codes.T, strict=True)]
         means = smooth.evaluate(codes).T @ drawn
@@ -139,7 +142,7 @@ class _Fits:
         fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
         if len(self._products):
             copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
-        return self._raked(fitted.rows, i, rng)
+        return self._raked(fitted.rows, columns, i, rng)
 
     def _objective(self, columns: list[ReleasedColumn], i: int, count: int) -> RowObjective:
         """Return what is asked of rows that have the i-th weights' tables, products and means."""
@@ -176,30 +179,64 @@ class _Fits:
         """Which products (K,) are asked for."""
         return self._smooth.deviations[self._smooth.size - len(self._products) :] == 1.0
 
-    def _raked(self, rows: Codes, i: int, rng: np.random.Generator) -> Codes:
+    def _raked(self, rows: Codes, columns: Sequence[ReleasedColumn], i: int, rng: np.random.Generator) -> Codes:
         """Return rows among these (count, d), some of them twice, that have the means of the smooth functions.
 
-        The descent ends when most of what is asked for is met, and these few are what users look at.
+        The descent ends when most of what is asked for is met, and these few are what users look at. No rows have all
+        drawn products: rows with a rare value are too few for the strong relations that noise shows, and more of them
+        would come nearer to these. So the means of a column's functions are those of the drawn column, and in the end
+        each of them weighs as much as all products with the column. From the beginning, this would stop exchanges: each
+        of them moves all columns a little.
         """
-        chosen = np.concatenate([np.ones(self._smooth.size - len(self._products), dtype=np.bool_), self._kept])
-        goals = np.concatenate([*self._single, self._products])[chosen]
-        values = self._smooth.evaluate(rows, self._kept)
-        w, missing = np.full(len(rows), 1.0 / len(rows)), goals[:, i] - values.mean(axis=0)
-        spread = values - values.mean(axis=0)
+        singles = [functions.T @ column.mass for functions, column in zip(self._functions, columns, strict=True)]
+        goals, least = np.concatenate([*singles, self._products[self._kept, i]]), 1.0 / len(rows)
+        values = np.column_stack([*(functions[own] for functions, own in zip(self._functions, rows.T, strict=True)),
+                                  self._smooth.products(rows, self._kept)])
+        w, missing = np.full(len(rows), least), goals - values.mean(axis=0)
+        spread, deviations = values - values.mean(axis=0), self._deviations
         # One matrix for all rounds: weights stay so near to even ones that another would hardly differ.
-        gram = cho_factor(spread.T @ spread / len(rows) + np.diag(np.square(goals.std(axis=1)) + STIFF))
+        gram = cho_factor(spread.T @ spread / len(rows) + np.diag(np.square(deviations) + STIFF))
         for _ in range(RAKED):
             w *= np.clip(1.0 + (spread - w @ spread) @ cho_solve(gram, missing), *RATIO)
             w /= w.sum()
-            missing = goals[:, i] - w @ values
+            missing = goals - w @ values
         picked = rng.permutation(systematic(w, len(rows), rng)).astype(np.int64)
-        # What is known best is to be met best, because not all that was drawn can be met.
-        scaled = values / np.maximum(goals.std(axis=1), 1.0 / len(rows))
-        missing = goals[:, i] / np.maximum(goals.std(axis=1), 1.0 / len(rows)) - scaled[picked].mean(axis=0)
-        lengths = np.einsum("ij,ij->i", scaled, scaled)
-        for _ in range(TRIED):
-            _exchanged(scaled, picked, missing, scaled @ missing, lengths, rng.integers(len(rows), size=(len(rows), 2)))
+        for firm, tried in ((np.ones_like(self._firmness), TRIED - LAST), (self._firmness, LAST)):
+            # What is known best is to be met best, because not all that was drawn can be met.
+            weight = np.sqrt(firm) / np.maximum(deviations, least)
+            scaled = values * weight
+            missing = goals * weight - scaled[picked].mean(axis=0)
+            lengths = np.einsum("ij,ij->i", scaled, scaled)
+            for _ in range(tried):
+                _exchanged(scaled, picked, missing, scaled @ missing, lengths,
+                           rng.integers(len(rows), size=(len(rows), 2)))
         return rows[picked]
+
+    @cached_property
+    def _functions(self) -> list[Array]:
+        """The functions (size, q) of each column whose means rows are to have: frequencies of categories, or smooth."""
+        return [shapes[:, own] for shapes, own in zip(self._shapes, self._asked, strict=True)]
+
+    @cached_property
+    def _asked(self) -> list[NDArray[np.bool_]]:
+        """Which of each column's functions (q,) these are."""
+        places = [np.arange(shapes.shape[1]) < values.shape[1]
+                  for shapes, values in zip(self._shapes, self._smooth.features, strict=True)]
+        return [smooth if column.partition.value is not None else ~smooth & shapes.any(axis=0)
+                for column, smooth, shapes in zip(self._release.columns, places, self._shapes, strict=True)]
+
+    @cached_property
+    def _deviations(self) -> Array:
+        """How well the means of these functions, and of the products that are asked for, are known (q,)."""
+        singles = [moments[own] for moments, own in zip(self._moments, self._asked, strict=True)]
+        return np.concatenate([*singles, self._products[self._kept]]).std(axis=1)
+
+    @cached_property
+    def _firmness(self) -> Array:
+        """The weights (q,) of the same functions, relative to what is known of them: see `_raked`."""
+        used = np.bincount(self._smooth.factors[self._kept, :2].ravel(), minlength=len(self._functions))
+        singles = np.repeat(np.maximum(used, 1), [functions.shape[1] for functions in self._functions])
+        return np.concatenate([singles, np.ones(int(self._kept.sum()), dtype=np.int64)])
 
 
 @njit(cache=True, nogil=True)

@@ -68,13 +68,14 @@ class SmoothFunctions:
         """How many functions there are."""
         return sum(values.shape[1] for values in self.features) + len(self.factors)
 
-    def evaluate(self, codes: Codes, kept: NDArray[np.bool_] | None = None) -> Array:
-        """Return the values (m, size) for rows (m, d) of positions: functions of one column first.
-
-        With ``kept`` (K,), those of these products alone.
-        """
+    def evaluate(self, codes: Codes) -> Array:
+        """Return the values (m, size) for rows (m, d) of positions: functions of one column first."""
         own = [values[codes[:, j]] for j, values in enumerate(self.features)]
-        return np.column_stack([*own, self._products(np.column_stack(own), kept)])
+        return np.column_stack([*own, self._products(np.column_stack(own))])
+
+    def products(self, codes: Codes, kept: NDArray[np.bool_]) -> Array:
+        """Return the values (m, q) of these products (K,) for rows (m, d) of positions."""
+        return self._products(np.column_stack([values[codes[:, j]] for j, values in enumerate(self.features)]), kept)
 
     def without_ranks(self, codes: Codes) -> Array:
         """Return the values (m, q) of all functions but polynomials of ranks, whose means far tails can dominate."""
