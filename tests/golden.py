@@ -90,7 +90,7 @@ class Kept:
         self.arrays[name] = values
         flat = values.ravel()
         places = np.unique(np.linspace(0, max(flat.size - 1, 0), IN_CLEAR.get(name, 0)).astype(int))[: flat.size]
-        finite = np.nan_to_num(flat)
+        finite = np.where(np.isfinite(flat), flat, 0.0)
         # Of exact arithmetic, so that it is the same on every machine whose numbers are.
         weights = 1.0 + (np.arange(flat.size) * 7 % 101) / 128.0
         return {"#": [hashed(values.tobytes()), list(values.shape), float(sum((finite * weights).tolist())),

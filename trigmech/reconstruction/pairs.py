@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from trigmech._arrays import Array
+from trigmech.functions.contrasts import decoding
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
-from trigmech.queries.joint import Marginal
+from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.agreement import Agreement
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.estimates import estimates_of
@@ -90,19 +91,67 @@ def pairs_of(release: Release, alone: Sequence[Array], copula: Copula | None,
             if found[other].sparse and found[other].table.size > found[t].table.size:
                 made[t] = beside_finer(made[t], each.means, each.deviation, each.query.maps, found[other],
                                        release.tables[other].query.maps)
-    return [Pair.of(each, known).without(empty) for each, known, empty in
-            zip(release.tables, made, shown_empty(release.tables, alone, release.n), strict=True)], shown
+    return with_holes([Pair.of(*both) for both in zip(release.tables, made, strict=True)],
+                      [_beside_margins(*both) for both in zip(release.tables, alone, strict=True)],
+                      alone, release.n), shown
 
 
-def shown_empty(tables: Sequence[Measurement[Marginal]], alone: Sequence[Array], n: int) -> list[NDArray[np.bool_]]:
+class Cells:
+    """The released frequencies of the cells of columns, each computed once."""
+
+    def __init__(self, release: Release) -> None:
+        self._columns = release.columns
+        self._known: dict[tuple[int, int], Array] = {}
+
+    def of(self, table: Measurement[Marginal]) -> list[Array]:
+        """Return the frequencies of the cells of each column of a table."""
+        query = table.query
+        return [self.sums(j, cells) for j, cells in zip(query.columns, query.maps, strict=True)]
+
+    def sums(self, column: int, cells: NDArray[np.int64]) -> Array:
+        key = column, id(cells)
+        if key not in self._known:
+            self._known[key] = np.bincount(cells, weights=self._columns[column].mass).astype(np.float64)
+        return self._known[key]
+
+
+def decoded(release: Release, measured: Measurement[Products], products: Array, raw: Array | None) -> list[Pair]:
+    """Return the tables that products of contrasts tell.
+
+    ``products`` (K,) are what these differ by from those of independent columns. If ``raw`` (K,) are the same before
+    shrinkage, tables have holes. Contrasts have no margins, so they tell what a table has beside its columns.
+    """
+    made, numbers, alone, start, cells = list[Pair](), list[tuple[Array, Array]](), list[Array](), 0, Cells(release)
+    for j, h in measured.query.pairs.tolist():
+        own = [cells.sums(c, measured.query.maps[c]) for c in (j, h)]
+        left, right = (decoding(len(each)) for each in own)
+        expected, shape = np.outer(*own), (left.shape[1], right.shape[1])
+        part = slice(start, start + shape[0] * shape[1])
+        noise = measured.deviation * float(np.sqrt((left**2).sum() * (right**2).sum() / expected.size))
+        made.append(Pair((j, h), (measured.query.maps[j], measured.query.maps[h]),
+                         expected + left @ products[part].reshape(shape) @ right.T, noise))
+        if raw is not None:
+            released = np.clip(raw[part], -LARGEST, LARGEST).reshape(shape)
+            numbers.append(_in_noise(expected + left @ released @ right.T, expected, noise))
+        alone.append(expected)
+        start = part.stop
+    return made if raw is None else with_holes(made, numbers, alone, release.n)
+
+
+def with_holes(pairs: Sequence[Pair], numbers: Sequence[tuple[Array, Array]], alone: Sequence[Array],
+               n: int) -> list[Pair]:
+    """Return the same tables without the cells that are shown to be empty: see :func:`shown_empty`."""
+    return [pair.without(empty) for pair, empty in zip(pairs, shown_empty(numbers, alone, n), strict=True)]
+
+
+def shown_empty(numbers: Sequence[tuple[Array, Array]], alone: Sequence[Array], n: int) -> list[NDArray[np.bool_]]:
     """Return which cells (a, b) of each small table the release shows to be empty.
 
-    ``alone`` are the tables of independent columns. Their margins are known much better than a cell, so only what a
-    table shows beside its margins counts: it has less noise. Cells are empty, have few rows, or any share up to that of
-    independent columns, and all cells together show how often. Larger tables have estimates that know empty cells
+    ``alone`` are the tables of independent columns, and ``numbers`` what the release shows of each cell and what these
+    predict, in units of the noise. Cells are empty, have few rows, or any share up to that of independent columns, and
+    all cells together show how often. Larger tables have estimates that know empty cells
     (:mod:`trigmech.reconstruction.sparse`).
     """
-    numbers = [_beside_margins(*both) for both in zip(tables, alone, strict=True)]
     asked = [(own * n >= LEAST_ROWS) & (shares >= LEAST_SHARE)
              for own, (_, shares) in zip(alone, numbers, strict=True)]
     y, shares = (np.concatenate([np.zeros(0), *(each[k][own] for each, own in zip(numbers, asked, strict=True))])
@@ -123,14 +172,22 @@ def shown_empty(tables: Sequence[Measurement[Marginal]], alone: Sequence[Array],
 def _beside_margins(measured: Measurement[Marginal], alone: Array) -> tuple[Array, Array]:
     """Return what a table shows of its cells (a, b) if its margins are known, and what these alone predict.
 
-    Both are in units of the noise that is left. Nothing is predicted of a larger table, or by a column of one level.
+    The margins are known much better than a cell, so only what a table shows beside them counts: it has less noise.
     """
     noise = measured.deviation * math.sqrt(math.prod(1.0 - 1.0 / size for size in alone.shape))
-    if measured.query.size >= LEAST_CELLS or not 0.0 < noise < 1.0:
-        return np.zeros(alone.shape), np.zeros(alone.shape)
     apart = np.clip(measured.means, -LARGEST, LARGEST) - alone
     apart = apart - apart.mean(axis=0) - apart.mean(axis=1)[:, None] + apart.mean()
-    return np.clip(alone + apart, LOWEST * noise, HIGHEST * noise) / noise, np.minimum(alone, LARGEST * noise) / noise
+    return _in_noise(alone + apart, alone, noise)
+
+
+def _in_noise(cells: Array, alone: Array, noise: float) -> tuple[Array, Array]:
+    """Return cells (a, b), and what independent columns predict, in units of the noise.
+
+    Nothing is predicted of a larger table, or by a column of one level, so that no cell shows that it is empty.
+    """
+    if alone.size >= LEAST_CELLS or not 0.0 < noise < 1.0:
+        return np.zeros(alone.shape), np.zeros(alone.shape)
+    return np.clip(cells, LOWEST * noise, HIGHEST * noise) / noise, np.minimum(alone, LARGEST * noise) / noise
 
 
 def predicted(measured: Measurement[Marginal], expected: Array, copula: Copula | None) -> Array:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array
 from trigmech._parallel import one_blas_thread
 from trigmech.distribution import Distribution
-from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
@@ -21,7 +20,7 @@ from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_contrasts, shrunk_presence, shrunk_products
 from trigmech.reconstruction.estimates import estimate_of
-from trigmech.reconstruction.pairs import Pair, pairs_of, predicted
+from trigmech.reconstruction.pairs import Cells, Pair, decoded, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
 from trigmech.reconstruction.rows import CompiledObjective, FittedRows, RowObjective, independent_rows
@@ -240,25 +239,6 @@ def ridges_of(release: Release, copula: Copula | None) -> tuple[Ridge, ...]:
     return tuple(found)
 
 
-class Cells:
-    """The released frequencies of the cells of columns, each computed once."""
-
-    def __init__(self, release: Release) -> None:
-        self._columns = release.columns
-        self._known: dict[tuple[int, int], Array] = {}
-
-    def of(self, table: Measurement[Marginal]) -> list[Array]:
-        """Return the frequencies of the cells of each column of a table."""
-        query = table.query
-        return [self.sums(j, cells) for j, cells in zip(query.columns, query.maps, strict=True)]
-
-    def sums(self, column: int, cells: NDArray[np.int64]) -> Array:
-        key = column, id(cells)
-        if key not in self._known:
-            self._known[key] = np.bincount(cells, weights=self._columns[column].mass).astype(np.float64)
-        return self._known[key]
-
-
 class Targets:
     """The targets of the fit: released numbers after shrinkage.
 
@@ -299,7 +279,8 @@ class Targets:
         if measured is None:
             return
         if measured.query.tells_tables:
-            self._decode(measured, self.products - products)
+            raw = measured.means - products if shrunk else None
+            self.pairs += decoded(self.release, measured, self.products - products, raw)
 
     def _with_margins(self, j: int, column: ReleasedColumn) -> ReleasedColumn:
         """Return a column that agrees with its sparse tables at the resolution of its positions."""
@@ -311,19 +292,6 @@ class Targets:
                     margins.append((pair.table.sum(axis=1 - axis),
                                     (np.broadcast_to(pair.deviation, pair.table.shape) ** 2).sum(axis=1 - axis)))
         return replace(column, mass=with_margins(column.mass, margins)) if margins else column
-
-    def _decode(self, measured: Measurement[Products], deviation: Array) -> None:
-        """Add the tables that products of contrasts give, with the deviations of their entries."""
-        query, cells, start = measured.query, Cells(self.release), 0
-        for j, h in query.pairs.tolist():
-            own = [cells.sums(c, query.maps[c]) for c in (j, h)]
-            left, right = (decoding(len(each)) for each in own)
-            shape = left.shape[1], right.shape[1]
-            found = left @ deviation[start : start + shape[0] * shape[1]].reshape(shape) @ right.T
-            noise = float(np.sqrt((left**2).sum() * (right**2).sum() / found.size))
-            self.pairs.append(Pair((j, h), (query.maps[j], query.maps[h]), np.outer(*own) + found,
-                                   measured.deviation * noise))
-            start += shape[0] * shape[1]
 
     def beside(self, columns: Sequence[ReleasedColumn], tables: Sequence[Array],
                deviations: Sequence[float | Array]) -> "Targets":
