@@ -349,23 +349,17 @@ def moved(measurements: Sequence[Measurement[Any]], norm: str) -> float:
     Replacing a row moves each vector by at most its weight times its query's diameter. In L1 these distances add up; in
     L2 their squares add up; in Linf the largest one counts.
     """
-    parts, together = list[float](), dict[Hashable, float]()
-    for each in measurements:
-        part, key = each.weight * each.query.diameter(norm), each.query.disjoint
-        if key is None:
-            parts.append(part)
-        else:
-            together[key] = max(together.get(key, 0.0), part)
-    return _joined([*parts, *together.values()], norm)
+    return _joined(measurements, [each.weight * each.query.diameter(norm) for each in measurements], norm)
 
 
 def sensitivity_of(measurements: Sequence[Measurement[Any]], norm: str, n: int, slack: float = ROUNDED_UP) -> float:
     """Return the largest distance that the computed weighted vectors move when one of n rows is replaced.
 
     The result includes the rounding errors of both tables' vectors, and a relative slack for the rounding of the result
-    itself.
+    itself. The means of disjoint queries add up to at most 1, and each is off by a part of itself. So the errors of all
+    of them together are at most the largest error that one alone could have.
     """
-    rounding = _joined([each.weight * each.query.rounding(norm, n) for each in measurements], norm)
+    rounding = _joined(measurements, [each.weight * each.query.rounding(norm, n) for each in measurements], norm)
     return slack * moved(measurements, norm) / n + 2.0 * rounding
 
 
@@ -375,10 +369,18 @@ def scaled(measurements: Sequence[Measurement[Any]], norm: str, n: int) -> tuple
     return tuple(replace(each, weight=each.weight / whole) for each in measurements)
 
 
-def _joined(parts: Sequence[float], norm: str) -> float:
+def _joined(measurements: Sequence[Measurement[Any]], parts: Sequence[float], norm: str) -> float:
+    """Return the length of the parts of all measurements. Only the largest part counts of disjoint queries."""
+    alone, together = list[float](), dict[Hashable, float]()
+    for each, part in zip(measurements, parts, strict=True):
+        if (key := each.query.disjoint) is None:
+            alone.append(part)
+        else:
+            together[key] = max(together.get(key, 0.0), part)
+    every = [*alone, *together.values()]
     if norm == "Linf":
-        return max(parts, default=0.0)
-    return float(np.linalg.norm(parts, 1 if norm == "L1" else 2)) if parts else 0.0
+        return max(every, default=0.0)
+    return float(np.linalg.norm(every, 1 if norm == "L1" else 2)) if every else 0.0
 
 
 def parted(vector: Array, measurements: Sequence[Measurement[Any]]) -> list[Array]:
