@@ -225,16 +225,20 @@ class _Asked:
         self._rows, self._weights, self._maps = np.asfortranarray(rows), weights, dict[tuple[int, int], int]()
         self._codes = dict[tuple[int, int], Integers]()
         self._of = release.n * part
-        clear = [each for each in release.tables if each.deviation <= self._noise(each.query.size)]
+        shown = {each.query.columns for each in release.tables if each.deviation <= self._noise(each.query.size)}
         for each in (*release.tables, *release.triples):
             self._table(each.query.columns, each.query.maps, each.deviation / part)
+        pairs = list(combinations(range(len(release.columns)), 2))
+        if release.products is not None and (cells := release.products.query.maps):
+            # Products of contrasts tell the tables of all pairs.
+            for pair in pairs:
+                self._table(pair, [cells[j] for j in pair], np.inf)
+            shown.update(pairs)
         constrained.ask(self.objective)
+        # The copula moves rows within the cells of measured tables, and of no others.
         self.cells = [self.objective.joint_cells(j) for j in range(self.objective.d)]
-        cells = release.products.query.maps if release.products is not None else ()
-        coarse = [cells[j] if cells else _coarse(rows[:, j], len(column.mass), weights)
-                  for j, column in enumerate(release.columns)]
-        shown = {each.query.columns for each in clear}
-        for pair in combinations(range(len(release.columns)), 2):
+        coarse = [_coarse(rows[:, j], len(column.mass), weights) for j, column in enumerate(release.columns)]
+        for pair in pairs:
             if pair not in shown:
                 self._table(pair, [coarse[j] for j in pair], np.inf)
 
