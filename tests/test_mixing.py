@@ -141,6 +141,26 @@ def test_rows_keep_the_dependence_where_tables_are_noise_and_directions_are_not(
     np.testing.assert_allclose(further, fitted, atol=0.06)
 
 
+def test_further_rows_keep_the_tables_that_products_of_contrasts_tell():
+    """Before, at delta 0 the copula moved all columns as if no table was measured, and categories by their order."""
+    rng, names = np.random.default_rng(0), ("x", "y", "z")
+    kind = rng.integers(0, 3, 2_000)
+    site = np.where(rng.random(2_000) < 0.8, (2 * kind + 1) % 3, rng.integers(0, 3, 2_000))
+    numbers = {f"x{i}": rng.normal(0.4 * kind, 1.0).clip(-5, 5) for i in range(3)}
+    rows = pd.DataFrame({"kind": np.array(names)[kind], "site": np.array(names)[site],
+                         "seen": np.where(rng.random(2_000) < 0.1, "y", "x"), **numbers})
+    columns = [tm.Column(name, kind="categorical", categories=names[:k])
+               for name, k in (("kind", 3), ("site", 3), ("seen", 2))]
+    schema = tm.Schema([*columns, *(tm.Column(name, -5, 5) for name in numbers)])
+    made = tm.synthesize(rows, schema, tm.Budget(2.0), tm.TableMechanism(), np.random.default_rng(1))
+    assert [int(cells.max()) + 1 for cells in made.release.products.query.maps[:2]] == [3, 3]
+    wanted, found = (pd.crosstab(each["kind"], each["site"], normalize=True).to_numpy()
+                     for each in (rows, made.sample(50_000, np.random.default_rng(2))))
+    # Independent columns are .5 apart, and columns that follow the order of their categories are further apart.
+    assert 0.5 * np.abs(wanted - np.outer(wanted.sum(axis=1), wanted.sum(axis=0))).sum() > 0.4
+    assert 0.5 * np.abs(found - wanted).sum() < 0.2
+
+
 def test_blocks_make_up_for_each_other(made):
     """The difference of all tables in rows does not grow with the blocks."""
     further = mixing.FurtherRows(SCHEMA, made.release, made.distribution)

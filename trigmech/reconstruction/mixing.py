@@ -234,8 +234,8 @@ class _Asked:
             for pair in pairs:
                 self._table(pair, [cells[j] for j in pair], np.inf)
             shown.update(pairs)
+        # The copula moves rows within the cells of measured tables and of constraints.
         constrained.ask(self.objective)
-        # The copula moves rows within the cells of measured tables, and of no others.
         self.cells = [self.objective.joint_cells(j) for j in range(self.objective.d)]
         coarse = [_coarse(rows[:, j], len(column.mass), weights) for j, column in enumerate(release.columns)]
         for pair in pairs:
