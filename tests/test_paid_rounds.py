@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import trigmech as tm
@@ -56,6 +57,19 @@ def test_a_large_table_of_one_number_is_released_without_delta():
     made = tm.synthesize(x, tm.Schema([tm.Column("x", -4, 4)]), tm.Budget(1.0), tm.TableMechanism(points=64),
                          np.random.default_rng(0))
     assert len(made.release.closer) > 20
+
+
+@pytest.mark.parametrize(("strength", "delta"), [(3e3, 0.0), (1e4, 0.0), (3e3, 1e-6)])
+def test_whole_numbers_of_any_range_are_released(strength, delta):
+    """Most rows hold a bound. Before, a number of 48 levels ended a release after its charge."""
+    rng, counts = np.random.default_rng(0), [*range(15, 71, 3), 96, 128, 257]
+    for some in np.array_split(counts, 6):
+        rows = {f"x{count}": rng.choice([0, count - 1, -1], 500, p=[0.4, 0.3, 0.3]) for count in some.tolist()}
+        rows = {name: np.where(own < 0, rng.integers(0, int(name[1:]), 500), own) for name, own in rows.items()}
+        schema = tm.Schema([tm.Column(name, 0, int(name[1:]) - 1, kind="integer") for name in rows])
+        budget = tm.Budget(strength / 500.0, delta)
+        made = tm.measure(pd.DataFrame(rows), schema, tm.design(500, schema, budget), rng)
+        assert all(np.isfinite(column.mass).all() for column in made.release.columns)
 
 
 def details(count, intervals=8):

@@ -53,14 +53,19 @@ def beside(partition: Partition) -> Partition:
 def put_back(partition: Partition, column: ReleasedColumn, atoms: NDArray[np.bool_]) -> ReleasedColumn:
     """Return a column of :func:`beside` with its ends as intervals again.
 
-    An end that is no atom joins the interval beside it.
+    An end that is no atom joins the interval beside it. A position of the column that lies within an atom joins the one
+    beside it, because its rows were counted outside of the end.
     """
-    k, edges = len(partition.indicators), column.partition.edges
-    (low, high), mass = column.mass[k : k + 2], column.mass[k + 2 :].copy()
+    k, low, high = len(partition.indicators), partition.edges[1], partition.edges[-2]
     below, above = atoms & (column.mass[k : k + 2] >= LEAST_ATOM)
-    mass[0] += 0.0 if below else low
-    mass[-1] += 0.0 if above else high
-    edges = np.concatenate([edges[:1], partition.edges[1:2] if below else [], edges[1:-1],
-                            partition.edges[-2:-1] if above else [], edges[-1:]])
-    return ReleasedColumn(partition.cut(edges), np.concatenate([
-        column.mass[:k], [low] if below else [], mass, [high] if above else []]), column.deviation)
+    edges = column.partition.edges
+    kept = ~((below & (edges <= low)) | (above & (edges >= high)))
+    kept[[0, -1]] = True
+    edges, mass = edges[kept], np.add.reduceat(column.mass[k + 2 :], np.flatnonzero(kept[:-1]))
+    joined = np.where([below, above], 0.0, column.mass[k : k + 2])
+    mass[0] += joined[0]
+    mass[-1] += joined[1]
+    edges = np.concatenate([edges[:1], [low] if below else [], edges[1:-1], [high] if above else [], edges[-1:]])
+    at_low, at_high = column.mass[k : k + 1][: int(below)], column.mass[k + 1 : k + 2][: int(above)]
+    return ReleasedColumn(partition.cut(edges), np.concatenate([column.mass[:k], at_low, mass, at_high]),
+                          column.deviation)

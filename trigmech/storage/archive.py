@@ -275,7 +275,7 @@ def _check_plain(value: Any, depth: int = 0) -> None:
 
 
 def _array(name: str, content: bytearray) -> NDArray:
-    # NumPy would read the header by a parser of Python expressions. The few forms that NumPy writes need no such parser.
+    # NumPy parses headers as expressions of Python. The few forms that it writes need no such parser.
     header = _HEADER.fullmatch(content[:HEADER].decode("latin-1"))
     kind, turned, lengths = header.groups() if header else ("", "", "")
     shape = tuple(int(each) for each in re.findall("[0-9]+", lengths))
