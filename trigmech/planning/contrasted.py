@@ -34,8 +34,6 @@ FOUR, COARSER = 4, 0.04
 # The fractions of the first round's budget that contrasts can get beside counts.
 PARTS = np.arange(8, 33) / 40
 TINY = 1e-300
-# Contrasts have fewer cells than tables, so their noise must be below this fraction of the tables' noise.
-CLEARLY = 0.7
 
 
 class Looked(NamedTuple):
@@ -175,7 +173,7 @@ def counted(strength: float) -> int:
 
 
 def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool:
-    """Return whether products of contrasts give clearly less noise in the cells of all pairs' tables than tables do.
+    """Return whether products of contrasts give less noise in the cells of all pairs' tables than tables do.
 
     The noise in all cells of a table together is about that in one product. The noise limits the number of cells. This
     estimate takes fewer cells than possible, because rare ones are merged.
@@ -183,7 +181,7 @@ def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool
     cells = planned_cells(columns, strength)[1]
     pairs = np.array(list(combinations(cells.tolist(), 2)))
     noise = deviation_of("linf", products_of(cells)) / np.sqrt(pairs.prod(axis=1))
-    return bool(noise.mean() < CLEARLY * len(pairs) * deviation_of("laplace"))
+    return bool(noise.mean() < len(pairs) * deviation_of("laplace"))
 
 
 def planned_cells(columns: Sequence[Partition], strength: float) -> tuple[int, Integers, float]:
