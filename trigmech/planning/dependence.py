@@ -21,7 +21,8 @@ Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 
 # A column gets about FINENESS / sqrt(2 s) cells of equal mass, for noise of deviation s, and at most MOST_CELLS. There
 # can be up to FINEST while all tables together have about ENTRIES_OF_FEW entries at most: few columns are soon fitted.
-FINENESS, MOST_CELLS, FINEST, ENTRIES_OF_FEW = 1.5, 48, 128, 2**16
+# Laplace's noise is not drawn again for the tables that are above it, so fewer cells are better (FEWER).
+FINENESS, FEWER, MOST_CELLS, FINEST, ENTRIES_OF_FEW = 1.5, 1.0, 48, 128, 2**16
 # A cell of a number is cut where this takes away all but the fraction TOGETHER of the variance of its values: there is
 # a gap with rows on both sides, as between ordinary values and rare ones far off. A cut takes away three quarters of
 # the variance of evenly spread values, and about two thirds in tails.
@@ -58,7 +59,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     noise = design.deviation(design.dependence) / even
     if design.selected is not None:
         noise /= math.sqrt(1.0 + 0.5 * (noise / design.deviation(design.selected)) ** 2 / len(tables))
-    wanted = FINENESS / math.sqrt(2.0 * noise)
+    wanted = (FINENESS if design.gaussian else FEWER) / math.sqrt(2.0 * noise)
     maps = _maps(columns, wanted, noise)
     cells = np.array([int(each.max()) + 1.0 for each in maps])
     a, b = cells[tables[:, 0]], cells[tables[:, 1]]
