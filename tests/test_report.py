@@ -13,11 +13,13 @@ from html.parser import HTMLParser
 from itertools import combinations, pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from unpainted import leave_out_pictures
 
 from trigmech.errors import InputError
 from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.report import columns as report_columns
@@ -277,6 +279,17 @@ def test_one_column_and_many_columns_give_a_usable_page(tmp_path):
         assert ("The other 2 columns" in page.text) == (d == 26)
         assert ("does not have two columns" in page.text) == (d == 1)
         assert len([a for a in page.all("figure") if a.get("id", "").startswith("column-")]) == d
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_one_column_is_compared_with_its_table(delta, tmp_path):
+    """Before, the page of a release of one column asked for its pairs, and ended with a KeyError."""
+    table = pd.DataFrame({"a": np.arange(60) % 7})
+    made = synthesize(table, Schema([Column("a", 0, 6, "integer")]), Budget(1.0, delta), TableMechanism(points=64),
+                      np.random.default_rng(0))
+    page = check(report.write(made, tmp_path / "r.html", table).read_text(encoding="utf-8"))
+    assert "A light for each column" in page.text
+    assert "A light for each pair of columns" not in page.text
 
 
 def test_input_that_breaks_a_rule_is_refused_without_a_value(mixed, numbers, tmp_path):
