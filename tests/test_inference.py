@@ -765,3 +765,21 @@ def test_gradients_solve_what_the_factor_solves(delta, monkeypatch):
     np.testing.assert_allclose(steps.weights, direct.weights, atol=1e-6)
     for one, other in zip(steps.variances(psi), direct.variances(psi), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3)
+
+
+def test_intervals_of_numbers_near_the_largest_float_are_numbers():
+    """Before, squares of such numbers overflowed: deviations were infinite, and so were means of some tables."""
+    rng = np.random.default_rng(0)
+    table = {"x": rng.choice([-8e307, 0.0, 8e307], 300), "y": rng.integers(0, 5, 300)}
+    schema = tm.Schema([tm.Column("x", -8e307, 8e307), tm.Column("y", 0, 4, "integer")])
+    made = tm.synthesize(pd.DataFrame(table), schema, tm.Budget(30.0), tm.TableMechanism(points=64), rng)
+    held = made.imputations(4)
+    found = held.estimate(lambda columns: np.array([columns["x"].max(), np.mean(columns["x"] / 8e307)]))
+    assert found.value[0] == pytest.approx(8e307)
+    assert np.isfinite(found.deviation[1])
+    large = held.combined(*(8e307 * np.array(each) for each in ([0.1, 0.3, 0.2], [[0.1, 0.2]] * 3)))
+    small = held.combined([0.1, 0.3, 0.2], [[0.1, 0.2]] * 3)
+    for name in ("value", "deviation", "low", "high"):
+        np.testing.assert_allclose(getattr(large, name) / 8e307, getattr(small, name), rtol=1e-12)
+    assert 0.0 < held.tested(*(8e307 * np.array(each) for each in (
+        [[0.1], [0.3], [0.2], [0.4]], [[[0.1], [0.2]]] * 4)), np.zeros((0, 3, 1))) < 1.0

@@ -371,3 +371,14 @@ def test_limits_are_stated_in_the_documentation():
                    f"groups of at least {measures.FEWEST_IN_GROUP} rows",
                    f"one row in {1 / numbers.SPECIAL_SHARE:.0f} holds", f"than {FEWEST} rows or persons"):
         assert stated in text or stated.replace(" ", "\n") in text, stated
+
+
+@pytest.mark.parametrize("far", [1e155, 1e300])
+def test_a_column_of_one_value_is_compared_with_synthetic_values_far_from_it(far):
+    """Before, their squares overflowed, no regression had a number, and the page ended with a ValueError."""
+    rng, n = np.random.default_rng(0), 400
+    schema = tm.Schema([tm.Column("x", 1, 1e300, "integer"), tm.Column("y", 0, 4, "integer")])
+    true = {"x": np.ones(n), "y": rng.integers(0, 5, n)}
+    found = judged(schema, true, {"x": rng.choice([1.0, far], n), "y": rng.integers(0, 5, n)})
+    assert all(np.isfinite(each.value) for each in found.measures)
+    assert list(found.details["regressions"]) == ["y"]

@@ -15,11 +15,12 @@ from random_releases import Run, random_run, released, steps
 import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError, TrigmechError
+from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms import default
 from trigmech.noisy_moments import NoisyMoments
-from trigmech.planning import tables
-from trigmech.planning.dependence import design_dependence
+from trigmech.planning import contrasted, tables
+from trigmech.planning.dependence import cells_of, design_dependence
 from trigmech.planning.shares import Shares
 from trigmech.planning.tables import closer_looks
 from trigmech.queries.base import moved
@@ -243,6 +244,31 @@ def test_no_more_finer_intervals_are_looked_at_than_files_hold(monkeypatch):
     monkeypatch.setattr(tables, "MOST_FINER", 40 * tables.FINER)
     assert [(look.query.column, look.query.interval) for look in closer_looks(design, columns)] == [
         (0, i) for i in range(31, -1, -1)] + [(1, i) for i in range(31, 23, -1)]
+
+
+@pytest.mark.parametrize("masses", [[0.225] * 4 + [0.1], [0.2] * 5, [0.0, 0.0, 0.5, 0.0, 0.5]])
+def test_products_of_contrasts_of_many_columns_are_no_more_than_what_was_made_sure_of(masses):
+    """Two wanted cells of a column can become five: of missing values, and of each of four levels."""
+    schema = tm.Schema([tm.Column(f"c{j}", 0, 3, "integer", missing="keep") for j in range(200)])
+    design = tm.design(5_000, schema, tm.Budget(10.0)).measured
+    assert design.dependence.law == "linf"
+    columns = [ReleasedColumn(partition, np.array([masses[-1], *masses[:-1]]), 1e-3) for partition in design.partitions]
+    asked = design_dependence(design, columns)
+    assert sum(each.query.size for each in (*design.looks, *asked)) <= design.largest.released
+
+
+@pytest.mark.parametrize("specials", range(5))
+def test_two_wanted_cells_of_a_column_are_no_more_than_are_counted(specials):
+    rng, most = np.random.default_rng(specials), 0
+    for levels in (None, *range(1, 8)):
+        column = Partition(tuple(range(1, specials + 1)), 0, np.linspace(-1.0, 1.0, (levels or 9) + 1),
+                           None if levels is None else np.linspace(-1.0, 1.0, levels) if levels > 1 else np.ones(1))
+        limit = contrasted.most_cells_of_two(column)
+        for alpha in (0.3, 1.0, 5.0, 100.0) * 50:
+            cells = cells_of(ReleasedColumn(column, rng.dirichlet(np.full(column.size, alpha)), 0.1), 2, 0.25, 2)
+            assert cells.max() < limit
+            most = max(most, int(cells.max()) + 1)
+    assert most > 3
 
 
 @pytest.mark.daily(3)

@@ -13,11 +13,13 @@ from html.parser import HTMLParser
 from itertools import combinations, pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from unpainted import leave_out_pictures
 
 from trigmech.errors import InputError
 from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.report import columns as report_columns
@@ -277,6 +279,31 @@ def test_one_column_and_many_columns_give_a_usable_page(tmp_path):
         assert ("The other 2 columns" in page.text) == (d == 26)
         assert ("does not have two columns" in page.text) == (d == 1)
         assert len([a for a in page.all("figure") if a.get("id", "").startswith("column-")]) == d
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_one_column_is_compared_with_its_table(delta, tmp_path):
+    """Before, the page of a release of one column asked for its pairs, and ended with a KeyError."""
+    table = pd.DataFrame({"a": np.arange(60) % 7})
+    made = synthesize(table, Schema([Column("a", 0, 6, "integer")]), Budget(1.0, delta), TableMechanism(points=64),
+                      np.random.default_rng(0))
+    page = check(report.write(made, tmp_path / "r.html", table).read_text(encoding="utf-8"))
+    assert "A light for each column" in page.text
+    assert "A light for each pair of columns" not in page.text
+
+
+@pytest.mark.parametrize("column", [
+    Column("a", 1.0, math.nextafter(1.0, 2.0)), Column("a", 2**60, 2**60 + 2_048, "integer"),
+    Column("a", 2**53 - 40, 2**53 + 50, "integer", transform="log")], ids=["two floats", "nine floats", "logarithms"])
+def test_a_column_of_few_floats_far_from_0_has_a_page(column, tmp_path):
+    """Before, 32 bins of a histogram had no width, and the page ended with a ValueError."""
+    table = pd.DataFrame({"a": np.linspace(*column.bounds, 60), "b": np.arange(60) % 5})
+    made = synthesize(table, Schema([column, Column("b", 0, 4, "integer")]), Budget(1.0), TableMechanism(points=64),
+                      np.random.default_rng(0))
+    check(report.write(made, tmp_path / "r.html", table).read_text(encoding="utf-8"))
+    own = marginal(values_of(made.schema, made.distribution.points)[0], made.distribution.weights)
+    assert (np.diff(own.edges) > 0.0).all()
+    assert own.shares.sum() == pytest.approx(1.0)
 
 
 def test_input_that_breaks_a_rule_is_refused_without_a_value(mixed, numbers, tmp_path):

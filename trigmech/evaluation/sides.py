@@ -13,7 +13,8 @@ from trigmech.schema.column import Column
 # A column of numbers with at most so many different values has a cell for each; others are cut at the true table's
 # deciles, as NIST's score cuts at quantiles of the truth.
 MOST_VALUES, DECILES = 20, np.linspace(0.1, 0.9, 9)
-# Larger numbers are taken in larger units, because their squares would overflow.
+# Larger numbers are taken in larger units, because their squares would overflow. No outcome is so many standard
+# deviations away.
 LARGEST = 1e100
 
 
@@ -86,6 +87,8 @@ class Coding:
         cells[missing] = np.broadcast_to(self.sizes - 1, cells.shape)[missing]
         named = np.array([column.categories is not None for column in self.columns])
         outcomes = np.where(named, values == self.centres, values - self.centres) / self.scales
+        # Synthetic values of a column that has one value in the true table can be that far away.
+        outcomes = np.clip(outcomes, -LARGEST, LARGEST)
         outcomes[missing] = np.nan
         return Side(values, cells.astype(np.int64), outcomes)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -125,6 +125,13 @@ def combine(estimates: ArrayLike, variances: ArrayLike | None = None, level: flo
     value = values.mean(axis=0)
     return around(value, variance, stdtrit(np.minimum(freedom, 1e12), 0.5 * (1.0 + level)), np.zeros_like(value), level,
                   True)
+
+
+def times(estimate: Estimate, unit: Array) -> Estimate:
+    """Return an estimate whose numbers are so many times as large. Ends beyond floating point are infinite."""
+    with np.errstate(over="ignore"):
+        return replace(estimate, **{name: getattr(estimate, name) * unit
+                                    for name in ("value", "deviation", "low", "high")})
 
 
 def around(value: Array, variance: Array, reach: ArrayLike, untold: Array, level: float, population: bool) -> Estimate:

@@ -20,7 +20,7 @@ from trigmech._arrays import SAME, Array
 from trigmech._files import reading
 from trigmech._validate import answered, check_level, fields, of_kind
 from trigmech.errors import InputError
-from trigmech.inference.estimate import Estimate, around, at_zero, bias, squared, within
+from trigmech.inference.estimate import Estimate, around, at_zero, bias, squared, times, within
 from trigmech.schema.schema import Schema, counted
 from trigmech.storage import archive
 from trigmech.tables.column_types import stacked
@@ -29,6 +29,8 @@ from trigmech.tables.column_types import stacked
 KIND = "trigmech imputations"
 # The bias that rehearsals show contains this part of the undetermined variance, which is no bias; see `combined`.
 RANDOM = 0.75
+# The largest number whose squares are summed.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +247,8 @@ class Imputations:
         """Return the p-value from numbers of each table (m, k), of its halves (m, 2, k) and of rehearsals (r, 3, k)."""
         from scipy.special import fdtrc
 
+        unit = _unit(whole, halves)
+        whole, halves, again = whole / unit, halves / unit, again / unit if again.size else again
         value, k, freedom = whole.mean(axis=0), whole.shape[1], len(whole) - 1
         pairs = len(whole) // 2
         again = np.where(np.isfinite(again).all(axis=1, keepdims=True), again, 0.0)
@@ -309,15 +313,17 @@ class Imputations:
         """
         check_level(level)
         whole, halves = np.asarray(whole, dtype=np.float64), np.asarray(halves, dtype=np.float64)
+        again = np.asarray(again, dtype=np.float64)
+        unit = _unit(whole, halves)
+        whole, halves, again = whole / unit, halves / unit, again / unit if again.size else again
         m, value = len(whole), whole.mean(axis=0)
         between = whole.var(axis=0, ddof=1)
         open_ = 0.25 * np.square(halves[:, 0] - halves[:, 1]).mean(axis=0)
         untold = self.rows * open_ * self._untold
         variance = between / m + np.maximum(between - open_, 0.0) + untold
-        again = np.asarray(again, dtype=np.float64)
         if again.size:
             variance += np.maximum(squared(bias(again)) - RANDOM * self.rows * open_ * self.white, 0.0)
-        return around(value, variance, within(m - 1, level), untold, level, self.population)
+        return times(around(value, variance, within(m - 1, level), untold, level, self.population), unit)
 
 
 def truth_of(imputations: Imputations) -> str:
@@ -325,6 +331,11 @@ def truth_of(imputations: Imputations) -> str:
     rows = f"{imputations.n:,} {counted(imputations.schema)}"
     return (f"the population of which the private table's {rows} are a sample" if imputations.population else
             f"the private table of {rows}")
+
+
+def _unit(whole: Array, halves: Array) -> Array:
+    """Return 1, or the larger unit of each number of tables (m, ...) and of halves (m, 2, ...) with finite squares."""
+    return np.asarray(np.maximum(np.maximum(np.abs(whole).max(axis=0), np.abs(halves).max(axis=(0, 1))) / LARGEST, 1.0))
 
 
 def _left_open(halves: Array) -> Array:

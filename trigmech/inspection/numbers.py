@@ -122,7 +122,7 @@ class NumberLook(ColumnLook):
         if column.private_bounds or column.kind == "binary" or not self._low < self._high or self._rows < FEWEST:
             return []
         ends = transformed(column, np.array([*column.bounds, self._low, self._high]))
-        if not ends[1] - ends[0] > TOO_WIDE * (ends[3] - ends[2]):
+        if not (ends[1] - ends[0]) / TOO_WIDE > ends[3] - ends[2]:
             return []
         return [hint(column.name, "too wide", self._rows, (), f"the bounds are more than {TOO_WIDE:,.0f} times as far "
                      "apart as the values", "noise grows with the distance of the bounds: check the unit, and whether "

@@ -20,6 +20,9 @@ LEAST_COUNTED = 16
 MOST_INTERVALS = 1_024
 # The most cells of a column, and the most products.
 MOST_CONTRASTED, MOST_PRODUCTS = 16, 2**18
+# If even two cells of each column have more products, they are measured all the same. A column for which two cells are
+# wanted has at most so many of indicators, and so many of a number, which can have a cell for each of four levels.
+CELLS_OF_INDICATORS, CELLS_OF_A_NUMBER = 3, 4
 # The most positions of a column that is measured by contrasts. More would take long to decode.
 MOST_IN_LOOK = 256
 # The numbers of cosines of which the signs may be measured, and the intervals on which they are.
@@ -218,6 +221,18 @@ def products_of(cells: Integers) -> int:
     """Return the number of products of contrasts over all pairs of columns, given their numbers of cells."""
     own = cells - 1
     return int(own.sum() ** 2 - (own**2).sum()) // 2
+
+
+def most_products(columns: Sequence[Partition]) -> int:
+    """Return an upper bound on the number of products of contrasts, whatever the released distributions are."""
+    return max(MOST_PRODUCTS, products_of(np.array([most_cells_of_two(column) for column in columns])))
+
+
+def most_cells_of_two(column: Partition) -> int:
+    """Return the most cells that a column can have in products of contrasts where two are wanted."""
+    levels = CELLS_OF_A_NUMBER if column.levels is None else len(column.levels)
+    return min(len(column.indicators), CELLS_OF_INDICATORS) + (
+        0 if column.value is None else min(levels, CELLS_OF_A_NUMBER))
 
 
 def has_few(column: Partition, most: int = LEAST_COUNTED) -> bool:

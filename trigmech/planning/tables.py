@@ -82,7 +82,6 @@ from trigmech.planning.contrasted import (
     LEAST_COUNTED,
     MOST_CONTRASTED,
     MOST_INTERVALS,
-    MOST_PRODUCTS,
     OF_SIGNS,
     Looked,
     by_levels,
@@ -90,6 +89,7 @@ from trigmech.planning.contrasted import (
     counted,
     has_few,
     looks_of,
+    most_products,
 )
 from trigmech.planning.design import Regime, Round
 from trigmech.planning.shares import Shares, look_parts, planned_shares
@@ -207,7 +207,7 @@ class TableDesign:
         positions = sum(partition.size for partition in self.partitions) + (MOST_FINER if self.closer else 0)
         released, scores, places = positions, 0, 0
         if self.dependence is not None and self.dependence.law == "linf":
-            released += max(MOST_PRODUCTS, math.comb(d, 2))
+            released += most_products(self.partitions)
             scores, places = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
         elif self.dependence is not None:
             # Numbers with special or missing values can have another score. Directions are products for all pairs.

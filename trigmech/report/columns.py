@@ -305,6 +305,16 @@ def _edges(column: Column) -> Array:
     if column.kind == "integer" and column.transform is None:
         first, count = math.ceil(lower), math.floor(upper) - math.ceil(lower) + 1
         width = 1 if count <= MOST_INTEGER_BINS else -(-count // BINS)
-        return first - 0.5 + width * np.arange(-(-count // width) + 1, dtype=np.float64)
+        return _ascending(first - 0.5 + width * np.arange(-(-count // width) + 1, dtype=np.float64))
     low, high = transformed_bounds(column)
-    return low + np.arange(BINS + 1, dtype=np.float64) / BINS * (high - low)
+    return _ascending(low + np.arange(BINS + 1, dtype=np.float64) / BINS * (high - low))
+
+
+def _ascending(edges: Array) -> Array:
+    """Return equally spaced edges, fewer of them if a narrow range far from 0 has not as many floats."""
+    count, made = len(edges) - 1, edges
+    # As `np.histogram` computes them, which refuses bins without a width.
+    while count > 1 and not (np.diff(np.linspace(edges[0], edges[-1], count + 1)) > 0.0).all():
+        count //= 2
+        made = np.linspace(edges[0], edges[-1], count + 1)
+    return made

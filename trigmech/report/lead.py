@@ -63,7 +63,8 @@ def _bars(errors: Sequence[ExpectedError | None]) -> list[list[str]]:
 def measured_errors(judged: Judgement, names: Sequence[str], pairs: bool) -> list[list[str]]:
     """Return the lights of columns or of pairs, and how far shares of rows were off; of pairs also correlations."""
     lights = judged.lights_of_pairs() if pairs else judged.lights_of_columns()
-    scores = judged.details["pairs" if pairs else "columns"]
+    # One column has no pairs.
+    scores = judged.details.get("pairs" if pairs else "columns", {})
     wrong = judged.details.get("correlations", {}).get("differences", {})
     return [[lights[name] for name in names], [percent(1.0 - scores[name]) for name in names],
             *([[number(wrong[name]) if name in wrong else "" for name in names]] if pairs else [])]
