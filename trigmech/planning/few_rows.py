@@ -18,13 +18,14 @@ FOUND x^2 / (x^2 + CLEAR^2) of the squared dependence.
 *Pairs at delta = 0* have products of contrasts of c cells in each column, a matrix of the size D of all contrasts. Two
 cells tell the sign of a number. The eigenvalue is then the same times SIGNED, which is 2 / pi for small correlations of
 a normal distribution; for pairs with categories it is that of d columns without numbers. Let x be the eigenvalue over
-s sqrt(D) CLEAR_SIGNS. Strong pairs are found one by one, too. So with y = ALONE / s, products find the fraction
-(1 - UNSEEN / c^2) z / (1 + z) of the squared dependence, for z = x^2 + y^2. More cells show more, but noise grows with
-the number of products.
+s sqrt(D) CLEAR_SIGNS (2 / c)^SHARPER. Strong pairs are found one by one, too. So with y = ALONE / s, products find the
+fraction (1 - UNSEEN / c^2) z / (1 + z) of the squared dependence, for z = x^2 + y^2. More cells show more, but noise
+grows with the number of products.
 
 The constants were set on the ten tables of the experiment `small` (178 to 3,918 rows) at epsilon .5, 1 and 3; those at
-delta = 0 on nineteen tables, three of them made up (200 to 20,000 rows), at epsilon .3 to 50. There the number of cells
-that this predicts to be best has errors of pairs 5 % above those of the best number.
+delta = 0 on eleven tables, seven of them the same and two made up (178 to 5,000 rows), at epsilon .5 to 30, and SHARPER
+on nineteen (200 to 20,000 rows, epsilon .3 to 50). There the number of cells that this predicts to be best has errors
+of pairs 5 % above those of the best number.
 """
 
 import math
@@ -39,7 +40,7 @@ from trigmech.functions.prefix_sums import diameter
 OF_COSINES, DECAY, OF_CATEGORIES, VARIATION = 0.73, 2.4, 2.5, 0.32
 BOTH, OF_NUMBERS, OF_OTHERS = 2.2, 0.22, 0.1
 JOINED, JOINED_OTHERS, FOUND, CLEAR = 0.35, 0.05, 0.65, 6.7
-SIGNED, UNSEEN, CLEAR_SIGNS, ALONE = 0.64, 1.6, 4.0, 0.1
+SIGNED, UNSEEN, CLEAR_SIGNS, SHARPER, ALONE = 0.64, 1.6, 4.0, 0.5, 0.1
 # Cosines of higher degrees hardly count. A number has so many intervals at most, for this prediction.
 DEGREES, INTERVALS = 31, 64
 # What is divided by it, and the square of the quotient, stay finite.
@@ -95,11 +96,11 @@ def missed_by_contrasts(cells: Integers, m: int, most: int, noise: float) -> flo
     The columns have so many ``cells`` (d,), at most ``most``; ``m`` are numbers; each product has noise of a deviation.
     Pairs with categories have the eigenvalue of as many columns without numbers.
     """
-    d = len(cells)
+    d, clear = len(cells), CLEAR_SIGNS * (2.0 / most) ** SHARPER
     of_noise = max(noise * math.sqrt(max(int((cells - 1).sum()), 1)), TINY)
 
     def missed(eigenvalue: float) -> float:
-        seen = (SIGNED * eigenvalue / (CLEAR_SIGNS * of_noise)) ** 2 + (ALONE / max(noise, TINY)) ** 2
+        seen = (SIGNED * eigenvalue / (clear * of_noise)) ** 2 + (ALONE / max(noise, TINY)) ** 2
         return 1.0 - (1.0 - UNSEEN / most**2) * seen / (1.0 + seen)
 
     return sum(own * missed(joined(d, each)) for own, each in zip(dependences(d, m), (m, 0), strict=True))
