@@ -1,6 +1,7 @@
 """Mechanisms of one's own by rounds of queries: charges, choices, and all that the package's own mechanisms have."""
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, permutations
@@ -251,6 +252,11 @@ def test_whatever_ask_does_after_the_charge_nothing_is_lost():
     assert len(found.release.looks) == 5
     assert not found.release.tables
     assert len(found.sample()) == 900
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("error")
+        again = tm.synthesize(table(), SCHEMA, BUDGETS[0], Fails(), np.random.default_rng(0))
+    assert [str(each.message)[:24] for each in told] == ["round 3 was not measured"]
+    assert np.array_equal(again.means, found.means)
 
 
 @pytest.mark.parametrize("fault", [
@@ -265,6 +271,44 @@ def test_a_query_of_ones_own_with_a_fault_costs_its_round_alone(fault):
         found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Later(), np.random.default_rng(0))
     assert len(found.release.looks) == 5
     assert len(found.names) == len(found.means)
+
+
+NUMBERS = tm.Schema([tm.Column("a", 0, 1), *(tm.Column(f"c{i}", 0, 40, "integer") for i in range(12))])
+# What memory or a file cannot hold, or a choice's charge does not pay for.
+TOO_LARGE = {
+    "a table of 41^12 cells": lambda so_far: [so_far.marginal(*range(1, 13), cells=41)],
+    "tables of many cells together": lambda so_far: [so_far.marginal(4, 5, 6, cells=41)] * 300,
+    "a table with more cells than a choice's charge pays for": lambda so_far: [so_far.marginal(4, 5, 6, 7, cells=41)],
+    "a histogram of many intervals": lambda so_far: [so_far.histogram("a", 2**60)],
+    "a degree that no file holds": lambda so_far: [so_far.functions(tm.ChebyshevBasis(
+        np.array([[2**40] + [0] * 12])))],
+    "a weight near 0": lambda so_far: [Measurement(so_far.histogram("a", 5), 1e-300), so_far.histogram("c1")],
+    "a function's weight near 0": lambda so_far: [so_far.functions(tm.ChebyshevBasis.graded(13, 2),
+                                                                   np.array([1e-300, 1.0]))],
+}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_what_memory_or_files_cannot_hold_costs_nothing_or_its_round_alone(name, delta, tmp_path):
+    class Large(tm.AdaptiveMechanism):
+        points = 64
+
+        def __init__(self, later):
+            self.later = later
+            self.rounds = tuple((tm.Select if "choice" in name else tm.Measure)(0.3) if k == later else tm.Measure(0.3)
+                                for k in range(2))
+
+        def ask(self, so_far):
+            return TOO_LARGE[name](so_far) if so_far.round == self.later else [so_far.histogram("c2")]
+
+    rows = np.random.default_rng(0).integers(0, 2, (300, 13))
+    with pytest.raises(tm.TrigmechError):
+        tm.design(300, NUMBERS, tm.Budget(1.0, delta), Large(0))
+    with pytest.warns(UserWarning, match="round 2.*was not measured"):
+        made = tm.synthesize(rows, NUMBERS, tm.Budget(1.0, delta), Large(1), np.random.default_rng(0))
+    made.save(tmp_path / "made.tm")
+    assert np.array_equal(tm.load(tmp_path / "made.tm").means, made.means)
 
 
 def test_a_query_of_ones_own_that_fails_at_rows_is_told_with_the_charge():

@@ -32,6 +32,7 @@ from trigmech.planning.design import round_of
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
 from trigmech.queries.functions import Functions
+from trigmech.reconstruction import l1
 from trigmech.reconstruction import pipeline as numbers_module
 from trigmech.reconstruction import result as result_module
 from trigmech.reconstruction.pipeline import reconstruct
@@ -245,6 +246,16 @@ def test_a_linear_program_that_fails_leaves_even_weights_and_says_so(mechanism, 
     assert len(np.unique(made.distribution.weights)) == 1
     made.save(tmp_path / "made.tm")
     assert tm.load(tmp_path / "made.tm").fit.status == "not solved"
+
+
+def test_a_linear_program_of_more_functions_than_a_whole_matrix_holds_is_solved_by_columns(monkeypatch):
+    made = []
+    for limit in (l1.WHOLE_LIMIT, 15):
+        monkeypatch.setattr(l1, "WHOLE_LIMIT", limit)
+        made.append(tm.synthesize(np.random.default_rng(3).uniform(-1, 1, (50, 2)), tm.Schema.cube(2), BOTH,
+                                  tm.TrigII(degree=2, grid=2, levels=None), np.random.default_rng(1)))
+    assert [each.fit.status for each in made] == ["optimal", "optimal"]
+    assert np.isclose(made[0].fit.objective, made[1].fit.objective, rtol=0.0, atol=1e-9)
 
 
 def test_atoms_without_time_are_a_cloud(monkeypatch):

@@ -120,6 +120,14 @@ def test_a_group_that_some_tables_lack_counts_0_there_and_its_mean_is_of_the_oth
     assert found.low["c"][0] >= 0.0
 
 
+@pytest.mark.parametrize(("group", "shown"), [("(sick - sick) / 0", "nan"), ("(1 + sick - sick) / 0", "inf")])
+def test_a_group_without_a_finite_key_is_one_group_of_all_tables_and_is_json(group, shown):
+    found = ask(imputations(), f"select {group} as kind, count(*) as n from release group by kind")
+    assert found.values["n"].tolist() == [3_000.0]
+    assert found.tables["n"].tolist() == [5]
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["rows"][0]["kind"] == shown
+
+
 def test_derived_columns_times_missing_values_and_persons_can_be_asked():
     found = ask(imputations(), 'select decade, count(pay) p, count(*) c from release where "smokes now" = \'yes\' and '
                                "born > '1970-01-01' and pay is not null group by decade order by decade")

@@ -1,9 +1,7 @@
 """The steps from a table to synthetic data: design (public), measure (private), generate (post-processing)."""
 
 import logging
-import sys
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trigmech._validate import check_integers, generator
+from trigmech._warn import warn
 from trigmech.engines.choice import Engine, opened
 from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of
@@ -194,7 +193,8 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     made = Synthesis(moments.release, moments.ledger, moments.schema, moments.library, moments.categorical,
                      moments.versions, design=moments.design, mechanism=moments.mechanism,
                      made_by=moments.made_by, budget=moments.budget, fit=replace(fit, rows=fit.rows or moments.n))
-    _warn(made.warnings)
+    for sentence in made.warnings:
+        warn(sentence, FitWarning)
     return made
 
 
@@ -311,22 +311,3 @@ def _check(schema: Any, budget: Any) -> None:
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     # It refuses what floating point cannot account for, which no planner has to know then.
     Ledger(budget)
-
-
-def _warn(sentences: Sequence[str]) -> None:
-    for sentence in sentences:
-        try:
-            warnings.warn(sentence, FitWarning, stacklevel=_level())
-        except FitWarning:
-            # A filter turns it into an error, which would lose a paid release.
-            with warnings.catch_warnings():
-                warnings.simplefilter("always", FitWarning)
-                warnings.warn(sentence, FitWarning, stacklevel=_level())
-
-
-def _level() -> int:
-    """Return how far above the caller the user's own function is: the warning points there from each public name."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "trigmech":
-        frame, level = frame.f_back, level + 1
-    return level

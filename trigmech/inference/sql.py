@@ -238,7 +238,9 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
         raise InputError(f"the query cannot be computed: {why}") from None
     found: Found = {}
     for row in rows:
-        key = tuple(value for value, is_key in zip(row, question.keys, strict=True) if is_key)
+        # No number is equal to NaN, but this object is the key of all tables.
+        key = tuple(math.nan if value != value else value
+                    for value, is_key in zip(row, question.keys, strict=True) if is_key)
         values = tuple(value for value, is_key in zip(row, question.keys, strict=True) if not is_key)
         if key in found:
             raise InputError("each expression of GROUP BY must be selected as it is written there")
@@ -385,6 +387,8 @@ def _notes(made: Answer, question: Question, imputations: Imputations) -> Iterat
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 

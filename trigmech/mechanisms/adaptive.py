@@ -1,6 +1,5 @@
 """Custom mechanisms that measure queries round by round: a round's queries may depend on the released numbers."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ import numpy as np
 
 from trigmech._arrays import Array
 from trigmech._validate import check_integers, finite, is_integer, is_number, numbers
+from trigmech._warn import warn
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.features import FunctionSet
@@ -19,6 +19,13 @@ from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms.asked import (
+    MOST_INTERVALS,
+    check_query_of_own,
+    check_sizes,
+    check_weights,
+    evened,
+)
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import cells_of
 from trigmech.planning.design import UPWARD, Agenda, Regime
@@ -33,8 +40,6 @@ from trigmech.reconstruction.common import common_positions
 PROOF = "rounds-of-queries"
 # Intervals of a number, and cells of a column in a table, by default.
 INTERVALS, CELLS = 64, 16
-# A query of somebody's own is tried at this many points; its values may differ by rounding.
-TRIED, ROUNDED_APART = 64, 1e-9
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,8 @@ class SoFar:
         check_integers(1, intervals=intervals)
         j = self._place(column)
         whole = columns_of(self.facts.domain)[j]
-        partition = whole if whole.value is None else whole.cut(even_edges(whole.levels, intervals))
+        partition = whole if whole.value is None else whole.cut(
+            even_edges(whole.levels, min(intervals, MOST_INTERVALS + 1)))
         return (PrefixSums if self.facts.budget.delta > 0 else Histogram)(j, partition)
 
     def marginal(self, *columns: str | int, cells: int = CELLS) -> Marginal:
@@ -278,8 +284,8 @@ class AdaptiveMechanism(Mechanism):
                 if not charged:
                     raise
                 # The run is paid for, so keep the earlier releases.
-                warnings.warn(f"{charge.purpose} was not measured, because {type(self).__name__}.ask failed with "
-                              f"{type(problem).__name__}: {problem}; the release has the earlier rounds", stacklevel=2)
+                warn(f"{charge.purpose} was not measured, because {type(self).__name__}.ask failed with "
+                     f"{type(problem).__name__}: {problem}; the release has the earlier rounds", UserWarning)
                 break
             if not asked:
                 continue
@@ -299,21 +305,24 @@ class AdaptiveMechanism(Mechanism):
 
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
         """Return the questions of a round, with weights by which its vector moves by at most 1/n."""
-        found = self.ask(so_far)
-        if not isinstance(found, Iterable):
+        queries = self.ask(so_far)
+        if not isinstance(queries, Iterable):
             raise InputError("ask must return a list of queries, such as [so_far.histogram(...)], not "
-                             f"{shown(found)}")
-        asked = [each if isinstance(each, Measurement) else Measurement(each) for each in found]
+                             f"{shown(queries)}")
+        asked = [each if isinstance(each, Measurement) else Measurement(each) for each in queries]
         for each in asked:
             if not isinstance(each.query, Query):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
+        check_sizes(asked, isinstance(kind, Select), sum(each.query.size for each in so_far.measurements))
+        for each in asked:
             if isinstance(kind, Measure) and each.query.summed in ("values", "means"):
                 check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)
         norm = Regime.of(so_far.facts.budget).norm
-        even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
-        return scaled(even, norm, so_far.facts.n)
+        found = scaled(evened(asked, norm), norm, so_far.facts.n)
+        check_weights(found)
+        return found
 
     def _expected(self, so_far: SoFar, kind: Measure | Select, asked: Sequence[Measurement[Query]]) -> list[Array]:
         """Return what a Select round compares its tables with, in [0, 1] as the charge's bound of rounding takes it."""
@@ -329,66 +338,3 @@ class AdaptiveMechanism(Mechanism):
 
 def _told(each: object) -> str:
     return repr(each) if isinstance(each, Measure | Select) else shown(each)
-
-
-def check_query_of_own(query: Query, domain: Domain) -> None:
-    """Raise an InputError if a query of somebody's own does not give, at some points, what a query must.
-
-    Otherwise the fault would be found after the budget is spent: in a later round, in the report, or in a file. A
-    query's values at a point must not depend on other points, because then one replaced row would move all values.
-    """
-    try:
-        _check_values(query, _tried(domain))
-        _check_described(query, domain)
-    except InputError:
-        raise
-    except Exception as problem:
-        raise InputError(f"a query of the kind {query.kind!r} raises {type(problem).__name__}: {problem}") from problem
-
-
-def _check_values(query: Query, points: Array) -> None:
-    count, what = int(np.prod(query.shape)), "a query's values"
-    among = np.asarray(query.evaluate(points.copy()))
-    if among.shape != (TRIED, count):
-        raise InputError(f"a query's evaluate must return {count} values for each point: at {TRIED} points the shape "
-                         f"({TRIED}, {count}), not {among.shape}")
-    among = finite(what, among, TRIED, count).astype(np.float64)
-    alone = np.concatenate([finite(what, query.evaluate(points[i : i + 1].copy()), 1, count) for i in range(TRIED)])
-    # Libraries add the terms of a product of matrices in another order if there are more rows.
-    if not (np.abs(among - alone) <= ROUNDED_APART).all():
-        raise InputError(f"{what} at a point must not depend on other points")
-    # Not even by rounding: the sensitivity has no room for it.
-    if not (np.abs(among) <= 1.0).all():
-        raise InputError(f"{what} must lie in [-1, 1]")
-
-
-def _check_described(query: Query, domain: Domain) -> None:
-    """Check everything but the values: diameter, encoding, names and columns."""
-    moves = [query.diameter(norm) for norm in ("L1", "L2", "Linf")]
-    if not all(is_number(move) and 0.0 < move < np.inf for move in moves):
-        raise InputError("a query's diameter must be above 0 in L1, L2 and Linf, not "
-                         f"[{', '.join(map(shown, moves))}]")
-    vector = query.encode(np.zeros(query.shape))
-    if vector.shape != (query.size,) or query.decode(vector).shape != query.shape:
-        raise InputError(f"a query's encode must return {query.size} numbers, and decode the shape {query.shape}")
-    names, count = query.names([f"x{i}" for i in range(domain.d)]), int(np.prod(query.shape))
-    if isinstance(names, str) or [isinstance(name, str) for name in names] != [True] * count:
-        given = ", ".join(map(shown, names)) or "an empty list" if isinstance(names, list) else shown(names)
-        raise InputError(f"a query's names must be a list of {count} texts, one for each mean, not {given}")
-    places = len(columns_of(domain))
-    if not all(is_integer(column, 0) and column < places for column in query.columns):
-        raise InputError(f"a query's columns must be places from 0 to {places - 1}, not "
-                         f"{', '.join(map(shown, query.columns))}")
-
-
-def _tried(domain: Domain) -> Array:
-    """Return points (TRIED, D) that rows can be: the middle, the ends and others, always the same."""
-    inner, place = list(domain.numbers), np.arange(TRIED)
-    points = np.zeros((TRIED, domain.d))
-    # Multiples of irrational numbers: no two coordinates go together.
-    points[:, inner] = np.outer(place, np.sqrt(np.arange(len(inner)) + 0.5)) % 2.0 - 1.0
-    points[:4, inner] = np.array([0.0, 0.5, -1.0, 1.0])[:, None]
-    for i, group in enumerate(domain.groups):
-        if group.complete:
-            points[place, np.array(group.coordinates)[(place // (i % 5 + 1)) % len(group.coordinates)]] = 1.0
-    return points

@@ -38,6 +38,10 @@ from trigmech.queries.one_way import ORDERS
 PROFILE_DEGREE = 8
 
 
+# The least weight of a function in a file; the largest is its inverse.
+LEAST = 1e-100
+
+
 @register
 @dataclass(frozen=True, eq=False)
 class Functions(Query):
@@ -88,8 +92,9 @@ class Functions(Query):
         places = range(self.features.K)[self.members]
         if not places or places.step != 1:
             raise BudgetError(f"the members {self.members} are not consecutive functions of {self.features.K}")
-        if self.weights.shape != (len(places),) or not (np.isfinite(self.weights) & (self.weights > 0)).all():
-            raise BudgetError(f"{len(places)} functions need {len(places)} weights, which are positive and finite")
+        if self.weights.shape != (len(places),) or not ((self.weights >= LEAST) & (self.weights <= 1.0 / LEAST)).all():
+            raise BudgetError(f"{len(places)} functions need {len(places)} weights, which are positive and finite, "
+                              f"from {LEAST:g} to {1.0 / LEAST:g}")
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
@@ -201,7 +206,7 @@ class Functions(Query):
         features, first, weights = book.functions_at(integers.one()), integers.one(), floats.rest()
         if not 0 <= first < first + len(weights) <= features.K:
             raise InputError("the file has means of functions that it does not contain")
-        if not ((weights >= 1e-100) & (weights <= 1e100)).all():
+        if not ((weights >= LEAST) & (weights <= 1.0 / LEAST)).all():
             raise InputError("the weights of functions must be positive")
         return cls.of(features, book.domain, slice(first, first + len(weights)), weights)
 
