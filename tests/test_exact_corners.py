@@ -178,7 +178,7 @@ def test_products_of_contrasts_are_counted_by_pairs_and_two_cells_are_left_where
 
 def test_what_products_of_contrasts_miss_is_what_neither_factors_nor_single_pairs_show():
     cells, noise = np.array([2, 3, 4, 4, 4]), 0.2
-    factors = [0.64 * eigenvalue / (noise * math.sqrt(1 + 2 + 3 + 3 + 3)) / (4.0 * 0.5**1.3)
+    factors = [0.64 * eigenvalue / (noise * math.sqrt(1 + 2 + 3 + 3 + 3)) / (4.0 * 0.5**0.5)
                for eigenvalue in (0.35 * 3 + 0.05 * 2, 0.05 * 5)]
     numbers = 3 * 2 / 20
     wanted = sum(own * (1.0 - (1.0 - 1.6 / 16) * (x**2 + 0.25) / (1.0 + x**2 + 0.25)) for x, own in zip(
