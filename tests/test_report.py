@@ -292,6 +292,16 @@ def test_one_column_is_compared_with_its_table(delta, tmp_path):
     assert "A light for each pair of columns" not in page.text
 
 
+@pytest.mark.parametrize(("d", "said"), [(2, "The table of the pair of columns was released"),
+                                         (3, "Tables of 3 pairs of columns were released")])
+def test_one_pair_is_no_pairs(d, said, tmp_path):
+    table = pd.DataFrame({name: np.repeat(["x", "y", "z"], 100) for name in "abc"[:d]})
+    schema = Schema([Column(name, kind="categorical", categories=("x", "y", "z")) for name in table])
+    made = synthesize(table, schema, Budget(100.0), TableMechanism(points=64), np.random.default_rng(0))
+    page = check(report.write(made, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert said in " ".join(page.text.split())
+
+
 @pytest.mark.parametrize("column", [
     Column("a", 1.0, math.nextafter(1.0, 2.0)), Column("a", 2**60, 2**60 + 2_048, "integer"),
     Column("a", 2**53 - 40, 2**53 + 50, "integer", transform="log")], ids=["two floats", "nine floats", "logarithms"])
