@@ -183,6 +183,10 @@ class AdaptiveMechanism(Mechanism):
     be saved, loaded and reported, has error bars, and can be measured over parts and by engines, like a release of the
     package's own mechanisms.
 
+    Limits: all rounds together measure at most 2^20 numbers. A Select round chooses from tables of at most 2^18 cells
+    each and 2^24 together. A histogram has at most 4,096 intervals. If the first round asks for more, an InputError
+    comes before any charge. If a later round does, it is left out with a warning.
+
     Examples
     --------
     >>> from itertools import combinations
