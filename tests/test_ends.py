@@ -47,8 +47,42 @@ def test_intervals_as_narrow_as_ends_stay_without_ends():
     assert with_ends(LEVELS, even_edges(LEVELS, len(LEVELS))) is None
     for few in ([0.0], [-1.0, 1.0], [-1.0, 0.0, 1.0]):
         assert with_ends(np.array(few), even_edges(np.array(few), 64)) is None
-    assert with_ends(None, np.array([-1.0, -1.0 + END, 0.0, 1.0])) is None
-    assert with_ends(None, np.array([-1.0, 0.0, 1.0 - END, 1.0])) is None
+    assert with_ends(None, np.array([-1.0, -1.0 + END, 0.0, 1.0 - END, 1.0])) is None
+    # If one of them is as narrow, the other bound has an end all the same.
+    for edges in ([-1.0, -1.0 + END, 0.0, 1.0], [-1.0, 0.0, 1.0 - END, 1.0]):
+        np.testing.assert_array_equal(with_ends(None, np.array(edges)), [-1.0, -1.0 + END, 0.0, 1.0 - END, 1.0])
+
+
+@pytest.mark.parametrize("count", [2, 3, 16, 64])
+def test_the_first_and_the_last_interval_are_one_level_for_every_number_of_levels(count):
+    """With 17 to 31 levels in 16 intervals, the last interval was one level, and then the first two were one interval.
+    """
+    for size in range(3, 4 * count + 2):
+        levels = np.linspace(-1.0, 1.0, size)
+        even = even_edges(levels, count)
+        edges = with_ends(levels, even)
+        assert (edges is None) == (size <= count)
+        edges = even if edges is None else edges
+        held = np.diff(np.searchsorted(levels, edges[:-1]), append=size)
+        assert held.min() >= 1
+        assert held[0] == held[-1] == 1
+        assert np.isin(even, edges).all()
+
+
+@pytest.mark.parametrize(("levels", "epsilon", "delta"), [
+    (17, 0.5, 0.0), (20, 0.5, 0.0), (31, 0.5, 0.0), (65, 0.3, 1e-6), (100, 0.3, 1e-6), (127, 0.3, 1e-6)])
+@pytest.mark.parametrize("at_the_top", [False, True])
+def test_many_rows_at_a_bound_stay_there_for_every_number_of_levels(levels, epsilon, delta, at_the_top):
+    """Four of five have 0: half of them had 1 in the table, if levels are a few more than intervals."""
+    rng = np.random.default_rng(0)
+    days = np.where(rng.random(1_000) < 0.8, 0, np.minimum(1 + rng.geometric(4.0 / levels, 1_000), levels - 1))
+    rows = pd.DataFrame({"days": levels - 1 - days if at_the_top else days, "age": rng.normal(50.0, 15.0, 1_000)})
+    schema = tm.Schema([tm.Column("days", 0, levels - 1, "integer"), tm.Column("age", 0, 100)])
+    for seed in range(3):
+        made = tm.synthesize(rows, schema, tm.Budget(epsilon, delta), rng=np.random.default_rng(seed)).sample(
+            1_000, np.random.default_rng(seed))
+        share = np.mean(np.asarray(made["days"]) == (levels - 1 if at_the_top else 0))
+        assert abs(share - (days == 0).mean()) < 0.15
 
 
 NOISE = {True: lambda deviation: norm(scale=deviation), False: lambda deviation: laplace(scale=deviation / 2.0**0.5)}

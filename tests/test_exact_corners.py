@@ -166,14 +166,14 @@ def test_many_or_high_degrees_have_the_bound_of_each_polynomial_s_range(p):
 def test_products_of_contrasts_are_counted_by_pairs_and_two_cells_are_left_where_noise_is_all():
     assert contrasted.products_of(np.array([3, 4, 2])) == 2 * 3 + 2 * 1 + 3 * 1
     for numbers in range(3):
-        assert contrasted.best_cells(lambda count: np.array([count, count]), numbers, math.inf)[0] == 2
-        most, missed = contrasted.best_cells(lambda count: np.array([count, count]), numbers, 0.0)
-        assert most == contrasted.MOST_CONTRASTED
+        assert contrasted.best_cells(lambda count, _: np.array([count, count]), numbers, math.inf)[0] == 2
+        most, of_categories, missed = contrasted.best_cells(lambda count, _: np.array([count, count]), numbers, 0.0)
+        assert most == of_categories == contrasted.MOST_CONTRASTED
         assert missed == pytest.approx(few_rows.UNSEEN / most**2 * sum(few_rows.dependences(2, numbers)))
     # Too many products are not looked at, but for those of two cells.
     many = np.ones(600, dtype=np.int64)
-    assert contrasted.best_cells(lambda count: count * many, 0, 0.0)[0] == 2
-    assert contrasted.best_cells(lambda count: count * many[:300], 0, 0.0)[0] == 3
+    assert contrasted.best_cells(lambda count, _: count * many, 0, 0.0)[0] == 2
+    assert contrasted.best_cells(lambda count, _: count * many[:300], 0, 0.0)[0] == 3
 
 
 def test_what_products_of_contrasts_miss_is_what_neither_factors_nor_single_pairs_show():

@@ -112,11 +112,27 @@ def test_queries_of_two_kinds_are_summed_by_two_statistics_and_one_kind_by_one()
 
 def test_a_column_s_cells_are_at_least_two_even_if_their_products_are_too_many(monkeypatch):
     monkeypatch.setattr(contrasted, "MOST_PRODUCTS", 3)
-    cells = {count: np.full(4, count) for count in range(2, contrasted.MOST_CONTRASTED + 1)}
-    most, missed = contrasted.best_cells(cells.__getitem__, 4, 0.01)
-    assert (most, math.isfinite(missed)) == (2, True)
-    monkeypatch.setattr(contrasted, "MOST_PRODUCTS", contrasted.products_of(cells[3]))
-    assert contrasted.best_cells(cells.__getitem__, 4, 1e-9)[0] == 3
+    asked = []
+
+    def cells(count, of_categories):
+        asked.append((count, of_categories))
+        return np.array([count, count, of_categories, of_categories])
+
+    most, of_categories, missed = contrasted.best_cells(cells, 2, 0.01)
+    assert (most, of_categories, math.isfinite(missed)) == (2, 2, True)
+    assert asked == [(2, 3), (2, 2), (3, 3)]
+    monkeypatch.setattr(contrasted, "MOST_PRODUCTS", contrasted.products_of(np.full(4, 3)))
+    assert contrasted.best_cells(cells, 2, 1e-9)[:2] == (3, 3)
+
+
+def test_beside_numbers_with_two_cells_categories_have_three():
+    """With two, a third category moved as the first one, and pairs with it had twice the error."""
+    def cells(count, of_categories):
+        return np.array([count, count, of_categories, of_categories])
+
+    assert contrasted.best_cells(cells, 2, 10.0)[:2] == (2, 3)
+    # Without numbers, the number of cells is that of the categories alone.
+    assert contrasted.best_cells(cells, 0, 10.0)[:2] == (2, 2)
 
 
 def test_a_search_counts_a_step_for_each_constraint_that_it_looks_at():

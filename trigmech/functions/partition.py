@@ -167,7 +167,7 @@ def _is_scaled(levels: Array) -> bool:
 
 
 def with_ends(levels: Array | None, edges: Array) -> Array | None:
-    """Return the edges with an end of its own at either bound; None if these would not be narrower.
+    """Return the edges with an end of its own at either bound; None if the first and the last interval are ends.
 
     An end of a continuous number has the width `END`; otherwise it is a single level.
     """
@@ -177,7 +177,11 @@ def with_ends(levels: Array | None, edges: Array) -> Array | None:
         return None
     else:
         low, high = 0.5 * (levels[0] + levels[1]), 0.5 * (levels[-2] + levels[-1])
-    return np.concatenate([[-1.0, low], edges[1:-1], [high, 1.0]]) if low < edges[1] and edges[-2] < high else None
+    first, last = edges[1] <= low, edges[-2] >= high
+    if first and last:
+        return None
+    # A few more levels than intervals: some intervals are of one level, and one at a bound can be an end by itself.
+    return np.concatenate([[-1.0], [] if first else [low], edges[1:-1], [] if last else [high], [1.0]])
 
 
 def columns_of(domain: Domain) -> list[Partition]:

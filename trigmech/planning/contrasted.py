@@ -18,8 +18,9 @@ from trigmech.privacy.budget import deviation_of
 LEAST_COUNTED = 16
 # The most intervals of a number in the look.
 MOST_INTERVALS = 1_024
-# The most cells of a column, and the most products.
-MOST_CONTRASTED, MOST_PRODUCTS = 16, 2**18
+# The most cells of a column, and the most products. Beside numbers, whose two cells tell most, a column of categories
+# has at least LEAST_OF_CATEGORIES: with fewer, one category moves as another does, which plots show.
+MOST_CONTRASTED, LEAST_OF_CATEGORIES, MOST_PRODUCTS = 16, 3, 2**18
 # If even two cells of each column have more products, they are measured all the same. A column for which two cells are
 # wanted has at most so many of indicators, and so many of a number, which can have a cell for each of four levels.
 CELLS_OF_INDICATORS, CELLS_OF_A_NUMBER = 3, 4
@@ -190,31 +191,38 @@ def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool
 def planned_cells(columns: Sequence[Partition], strength: float) -> tuple[int, Integers, float]:
     """Return the most cells of a column in products of contrasts, the cells of each (d,), and what they miss.
 
-    ``strength`` is n epsilon of the products. For the last number see :func:`missed_by_contrasts`.
+    ``strength`` is n epsilon of the products. For the last number see :func:`missed_by_contrasts`. Columns without a
+    number can have one cell more than this in the end: the constants of the prediction were set without it.
     """
     sizes = np.array([by_levels(column).size if has_few(column) else column.size + MOST_CONTRASTED
                       for column in columns])
     numbers = sum(column.value is not None for column in columns)
-    most, missed = best_cells(lambda count: np.minimum(sizes, count), numbers, 2.0 / strength)
+    most, _, missed = best_cells(lambda count, _: np.minimum(sizes, count), numbers, 2.0 / strength)
     return most, np.minimum(sizes, most), missed
 
 
-def best_cells(cells_of: Callable[[int], Integers], numbers: int, scale: float) -> tuple[int, float]:
-    """Return the number of cells of a column with which products of contrasts miss the least, and what they miss.
+def best_cells(cells_of: Callable[[int, int], Integers], numbers: int, scale: float) -> tuple[int, int, float]:
+    """Return the numbers of cells with which products of contrasts miss the least, and what they miss.
 
-    cells_of: Returns the number of cells (d,) of each column, given the wanted number.
+    The first is that of a column with a number, the second that of a column without one.
+
+    cells_of: Returns the number of cells (d,) of each column, given both wanted numbers.
     numbers: How many columns are numbers.
     scale: The scale of the noise.
     """
-    found = [(math.inf, 2)]
+    found = []
     for count in range(2, MOST_CONTRASTED + 1):
-        cells = cells_of(count)
-        entries = products_of(cells)
-        if entries > MOST_PRODUCTS and count > 2:
+        for of_categories in dict.fromkeys((max(count, LEAST_OF_CATEGORIES if numbers else 2), count)):
+            cells = cells_of(count, of_categories)
+            entries = products_of(cells)
+            if entries <= MOST_PRODUCTS or of_categories == 2:
+                missed = missed_by_contrasts(cells, numbers, count, scale * deviation_of("linf", entries))
+                found.append((missed, count, of_categories))
+                break
+        else:
             break
-        found.append((missed_by_contrasts(cells, numbers, count, scale * deviation_of("linf", entries)), count))
-    missed, most = min(found)
-    return most, missed
+    missed, count, of_categories = min(found)
+    return count, of_categories, missed
 
 
 def products_of(cells: Integers) -> int:

@@ -96,14 +96,15 @@ def directions_of(columns: Sequence[ReleasedColumn]) -> Directions:
 def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Joint, ...]:
     """Return products of contrasts of all pairs, in as many cells as are predicted to show the most dependence."""
 
-    def maps(count: int) -> tuple[Integers, ...]:
-        return tuple(cells_of(column, count, 0.5 / count, count) for column in columns)
+    def maps(*wanted: int) -> tuple[Integers, ...]:
+        counts = [wanted[column.partition.value is None] for column in columns]
+        return tuple(cells_of(column, count, 0.5 / count, count) for column, count in zip(columns, counts, strict=True))
 
-    def sizes(count: int) -> Integers:
-        return np.array([int(each.max()) + 1 for each in maps(count)])
+    def sizes(*wanted: int) -> Integers:
+        return np.array([int(each.max()) + 1 for each in maps(*wanted)])
 
     numbers = sum(column.partition.value is not None for column in columns)
-    chosen = maps(best_cells(sizes, numbers, 2.0 * scale)[0])
+    chosen = maps(*best_cells(sizes, numbers, 2.0 * scale)[:2])
     scores = tuple(contrasts(int(cells.max()) + 1)[cells] << SCORE_BITS for cells in chosen)
     pairs = np.array(list(combinations(range(len(columns)), 2)), dtype=np.int64).reshape(-1, 2)
     partitions = tuple(column.partition for column in columns)
