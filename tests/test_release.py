@@ -414,6 +414,15 @@ def test_noise_and_its_scales_are_divided_by_the_weights(parts):
     np.testing.assert_allclose(scales, expected / weights, rtol=1e-12)
 
 
+@pytest.mark.parametrize("weight", [1e-100, 1e100])
+def test_functions_have_weights_that_a_file_holds(weight):
+    """A release with others was made, and could not be loaded from its file."""
+    basis = ChebyshevBasis.graded(2, 5)
+    Functions.of(basis, members=slice(0, 3), weights=np.array([1.0, weight, 2.0]))
+    with pytest.raises(BudgetError, match="from 1e-100 to 1e\\+100"):
+        Functions.of(basis, members=slice(0, 3), weights=np.array([1.0, weight**1.001, 2.0]))
+
+
 @pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
 def test_weights_that_are_none_are_refused(weight):
     with pytest.raises(BudgetError, match="3 functions need 3 weights, which are positive and finite"):
