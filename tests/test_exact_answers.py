@@ -20,14 +20,23 @@ def imputations(m=4):
     return Imputations(SCHEMA, 5_000, np.random.default_rng(0).uniform(-1.0, 1.0, (m, 2, 30, 2)), 0.0, False)
 
 
-def question(growing=False, order=(), limit=None, used=("x", "y")):
-    return Question({}, ("k", "v"), (True, False), (False, growing), tuple(order), limit, tuple(used),
-                    functions=("", "count" if growing else "avg"))
+def tree_of(*functions, where=None):
+    """The tree of functions of a column that the schema does not know, so that they can have any value."""
+    unknown = {"class": "COLUMN_REF", "column_names": ["z"]}
+    items = [{"class": "FUNCTION", "function_name": name, "children": [unknown]} if name else unknown
+             for name in functions]
+    return {"statements": [{"node": {"select_list": items, "where_clause": where}}]}
 
 
-def answer(whole, halves, growing=False, groups=(("a",), ("b",)), **asked):
+def question(function="avg", order=(), limit=None, used=("x", "y")):
+    functions, growing = ("", function), function in ("count", "sum")
+    return Question(tree_of(*functions), ("k", "v"), (True, False), (False, growing), tuple(order), limit, tuple(used),
+                    functions=functions)
+
+
+def answer(whole, halves, function="avg", groups=(("a",), ("b",)), **asked):
     held = imputations(len(whole))
-    return held, sql._answer(held, question(growing, **asked), list(groups), whole, halves, [], 0.9)
+    return held, sql._answer(held, question(function, **asked), list(groups), whole, halves, [], 0.9)
 
 
 @pytest.mark.parametrize(("function", "value", "ends", "m"), [
@@ -38,7 +47,7 @@ def test_what_all_tables_agree_on_is_not_certain(function, value, ends, m):
     """A fit without any row of a rare kind said with certainty that there is no such row."""
     held = replace(imputations(m), white=0.01)
     growing = function in ("count_star", "count", "count_if", "sum")
-    asked = Question({"statements": [{"node": {"where_clause": {}}}]}, ("k", "v"), (True, False), (False, growing), (),
+    asked = Question(tree_of("", function, where={}), ("k", "v"), (True, False), (False, growing), (),
                      None, ("x",), functions=("", function))
     whole = [{("a",): (value,)}] * m
     found = sql._answer(held, asked, [("a",)], whole, [[each, each] for each in whole], [], 0.9)
@@ -53,7 +62,7 @@ def test_what_all_tables_agree_on_is_not_certain(function, value, ends, m):
 
 
 def test_a_count_of_all_rows_is_certain():
-    asked = Question({"statements": [{"node": {"where_clause": None}}]}, ("v",), (False,), (True,), (), None, (),
+    asked = Question(tree_of("count_star"), ("v",), (False,), (True,), (), None, (),
                      functions=("count_star",))
     whole = [{(): (5_000.0,)}] * 4
     held = replace(imputations(), white=0.01)
@@ -109,15 +118,16 @@ def test_a_value_of_one_table_alone_is_no_estimate():
     assert np.isnan([found.values["v"][0], found.low["v"][0], found.high["v"][0]]).all()
 
 
-@pytest.mark.parametrize("least", [0.0, -0.5])
-def test_counts_of_absent_groups_are_0_and_no_interval_of_a_count_is_below_it(least):
-    whole = [{("a",): (least,)}, {("a",): (9.0,)}, {}]
+@pytest.mark.parametrize("function", ["count", "sum"])
+def test_counts_of_absent_groups_are_0_and_no_interval_of_a_count_is_below_it(function):
+    """A sum can be below 0, even if it is above in all tables."""
+    whole = [{("a",): (0.0,)}, {("a",): (9.0,)}, {}]
     halves = [[{("a",): (0.0,)}, {}], [{("a",): (20.0,)}, {}], [{}, {}]]
-    held, found = answer(whole, halves, growing=True, groups=[("a",)])
-    plain = held.combined(np.array([least, 9.0, 0.0]), np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 0.0]]), 0.9, [])
+    held, found = answer(whole, halves, function, groups=[("a",)])
+    plain = held.combined(np.array([0.0, 9.0, 0.0]), np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 0.0]]), 0.9, [])
     assert found.tables["v"].tolist() == [3]
     assert plain.low < 0.0
-    assert found.low["v"][0] == (0.0 if least == 0.0 else plain.low)
+    assert found.low["v"][0] == (0.0 if function == "count" else plain.low)
     assert (found.values["v"][0], found.high["v"][0]) == (plain.value, plain.high)
     assert found.covers.endswith("; counts and sums are scaled to 5,000 rows.")
 

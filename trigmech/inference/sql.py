@@ -21,6 +21,7 @@ from trigmech.errors import InputError
 from trigmech.inference.estimate import LARGE, why_untold
 from trigmech.inference.imputations import Imputations, truth_of
 from trigmech.inference.sql_question import ENDS, GROWING, MARK, PLACES, Question, first_line, parsed, statement_of
+from trigmech.inference.sql_ranges import range_of
 from trigmech.schema.schema import Schema, counted
 from trigmech.tables.frames import like
 
@@ -250,13 +251,15 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
 
 def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
             halves: list[list[Found]], again: list[list[Found]], level: float) -> Answer:
-    own = [(name, growing, function) for name, growing, function, key in zip(
-        question.names, question.growing, question.functions, question.keys, strict=True) if not key]
+    columns = {column.name.lower(): column for column in imputations.schema.columns}
+    own = [(name, growing, function, range_of(item, columns, float(imputations.n))) for name, growing, function, item,
+           key in zip(question.names, question.growing, question.functions, question.items, question.keys, strict=True)
+           if not key]
     held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, *_ in own}
                                        for part in ("values", "low", "high", "untold")}
     tables = {name: np.zeros(len(groups), dtype=np.int64) for name, *_ in own}
     flat = set[tuple[str, str]]()
-    for place, (name, growing, function) in enumerate(own):
+    for place, (name, growing, function, (least, most)) in enumerate(own):
         for g, group in enumerate(groups):
             values = np.array([_number(name, found.get(group), place, growing) for found in whole])
             parts = np.array([[_number(name, found.get(group), place, growing) for found in pair] for pair in halves])
@@ -273,15 +276,14 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
                     held[part][name][g] = number
                 if not mostly_there(values, level):
                     held["low"][name][g] = held["high"][name][g] = math.nan
-                if growing and values.min() >= 0.0:
-                    held["low"][name][g] = max(held["low"][name][g], 0.0)
-                if function in GROWING - {"sum"}:
-                    held["high"][name][g] = min(held["high"][name][g], float(imputations.n))
+                # NaN stays NaN.
+                held["low"][name][g] = np.maximum(held["low"][name][g], least)
+                held["high"][name][g] = np.minimum(held["high"][name][g], most)
     kept = _sorted(question, groups, held["values"])
     names = [name for name, key in zip(question.names, question.keys, strict=True) if key]
     keys = {name: [groups[g][k] for g in kept] for k, name in enumerate(names)}
     covers = f"Each interval holds the value of {truth_of(imputations)} with probability {level:g}"
-    if any(growing for _, growing, _ in own):
+    if any(growing for _, growing, *_ in own):
         covers += f"; counts and sums are scaled to {imputations.n:,} {counted(imputations.schema)}"
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],

@@ -60,6 +60,11 @@ class Question:
     uses: tuple[tuple[str, ...], ...] = ()  # by each output column, its groups and the conditions
 
     @property
+    def items(self) -> list[Tree]:
+        """The output columns' expressions."""
+        return list(self.tree["statements"][0]["node"]["select_list"])
+
+    @property
     def of_all(self) -> bool:
         """Whether it counts all rows together."""
         return not self.tree["statements"][0]["node"].get("where_clause") and not any(self.keys)
