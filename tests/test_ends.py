@@ -13,7 +13,15 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import HistogramWithEnds, PrefixSums, PrefixSumsWithEnds
 from trigmech.reconstruction.columns import released_column
-from trigmech.reconstruction.ends import LEAST_ATOM, PRIOR, atom_probabilities, beside, put_back
+from trigmech.reconstruction.ends import (
+    LEAST_ATOM,
+    PRIOR,
+    SPREAD,
+    atom_probabilities,
+    beside,
+    ordinary_shares,
+    put_back,
+)
 
 LEVELS = np.linspace(-1.0, 1.0, 501)
 
@@ -258,3 +266,33 @@ def test_an_end_is_an_atom_by_the_law_of_its_noise():
         truth = np.concatenate([[4.2 * 0.02], inside, [0.0]])
         column = released_column(Measurement(query, 1.0, query.encode(truth) if atom else truth, 0.02))
         assert (column.partition.edges[1] == partition.edges[1]) == atom
+
+
+@pytest.mark.parametrize("deviation", [0.001, 0.02, 0.3])
+def test_a_level_that_is_no_atom_has_its_posterior_mean(deviation):
+    levels = np.linspace(-1.0, 1.0, 74)
+    partition, ends = partition_of(levels, 0), np.array([0.06, -0.01])
+    usual = 1.0 / 74
+    for end, found in zip(ends, ordinary_shares(partition, ends, deviation), strict=True):
+        def weight(share, end=end):
+            return norm.pdf(share, usual, SPREAD * usual) * norm.pdf(end, share, deviation)
+
+        around = sorted([usual, end])
+        whole = [quad(f, -1.0, 1.0, points=around, limit=500)[0] for f in (weight, lambda x: x * weight(x))]
+        assert found == pytest.approx(whole[1] / whole[0], rel=1e-4)
+    np.testing.assert_array_equal(ordinary_shares(partition_of(None, 0), ends, deviation), [0.0, 0.0])
+
+
+@pytest.mark.parametrize(("size", "near"), [(74, 0.01), (140, 0.02)])
+def test_rows_at_a_bound_that_is_no_atom_are_not_lost(size, near):
+    """A number that falls from its lower bound on lost rows there to everywhere else: .025 and .035 of all."""
+    levels = np.linspace(-1.0, 1.0, size)
+    query = PrefixSumsWithEnds(0, partition_of(levels, 0))
+    shares = 0.94 ** np.arange(size)
+    shares /= shares.sum()
+    means = query.encode(np.bincount(query.partition.codes(levels[:, None]), shares, query.partition.size))
+    rng, deviation, below = np.random.default_rng(0), 0.02, []
+    for _ in range(60):
+        found = released_column(Measurement(query, 1.0, means + rng.normal(0.0, deviation, len(means)), deviation))
+        below.append(np.interp(levels[4], found.partition.edges, np.concatenate([[0.0], np.cumsum(found.mass)])))
+    assert np.mean(below) == pytest.approx(shares[:4].sum() + 0.5 * shares[4], abs=near)

@@ -17,7 +17,7 @@ from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
-from trigmech.reconstruction.ends import atom_probabilities, beside, put_back
+from trigmech.reconstruction.ends import atom_probabilities, beside, ordinary_shares, put_back
 from trigmech.reconstruction.frequencies import (
     LARGEST,
     are_many,
@@ -125,12 +125,15 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
 
 
 def _opened_ends(partition: Partition, values: Array, deviation: float, cumulative: bool) -> Opened:
-    """Return a column whose ends were measured alone: each is 0, unless it is probably an atom."""
-    k = len(partition.indicators)
-    probable = atom_probabilities(np.clip(values[[k, -1]], -LARGEST, LARGEST), min(deviation, LARGEST), cumulative)
+    """Return a column whose ends were measured alone. An end that is no atom joins the interval beside it."""
+    k, c = len(partition.indicators), partition.intervals - 2
+    values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
+    ends, factor = values[[k, -1]], prefix_sums.factor(c) if cumulative else np.eye(c)
+    probable = atom_probabilities(ends, deviation, cumulative)
+    usual = (1.0 - probable) * ordinary_shares(partition, ends, deviation)
     inner = _opened_histogram(beside(partition), np.concatenate([
-        values[:k], probable * np.clip(values[[k, -1]], 0.0, 1.0), values[k + 1 : -1]]), deviation, cumulative,
-        np.concatenate([np.ones(k), probable]))
+        values[:k], probable * np.clip(ends, 0.0, 1.0), values[k + 1 : -1] + factor[:, [0, -1]] @ usual]), deviation,
+        cumulative, np.concatenate([np.ones(k), probable]))
     return replace(inner, finished=lambda density: put_back(partition, inner.finished(density), probable > 0.5))
 
 

@@ -2,7 +2,8 @@
 
 Many rows can hold a bound: 0 if nothing was earned, or the bound at which larger values were cut. Then the bound is an
 atom. Without an atom hardly any row holds it, and a count there is noise alone. An end is an atom with the probability
-`PRIOR`, and then every share of the rows is equally likely.
+`PRIOR`, and then every share of the rows is equally likely. An end that is no atom is empty if the number has no
+levels; otherwise it is one level, which has about as many rows as others.
 """
 
 from dataclasses import replace
@@ -21,6 +22,8 @@ PRIOR = 0.03
 # A smaller part of the rows at an end joins those beside it. It would not be seen in a plot, but every table would have
 # one more position.
 LEAST_ATOM = 1.0 / 128.0
+# With 2 or 5, Kolmogorov-Smirnov distances of each of seven simulated kinds of whole numbers differ by 4 % at most.
+SPREAD = 3.0
 
 
 def atom_probabilities(shares: Array, deviation: float, normal: bool) -> Array:
@@ -41,6 +44,19 @@ def atom_probabilities(shares: Array, deviation: float, normal: bool) -> Array:
         alone = -z - np.log(np.sqrt(2.0) * scale)
     odds = np.log(PRIOR / (1.0 - PRIOR)) + np.log(np.maximum(even, 1e-300)) - alone
     return np.where(positive, expit(odds), 0.0)
+
+
+def ordinary_shares(partition: Partition, ends: Array, deviation: float) -> Array:
+    """Return the share (2,) of rows that each end has if it is no atom, from the shares there (2,) with noise.
+
+    One of L levels is assumed to have 1 / L of the rows, and a share that differs from this by SPREAD / L (the standard
+    deviation of a normal prior). An end of a number without levels has no width, and no share.
+    """
+    if partition.levels is None:
+        return np.zeros(2)
+    usual = 1.0 / len(partition.levels)
+    told = 1.0 / (1.0 + (deviation / (SPREAD * usual)) ** 2)
+    return np.asarray(usual + told * (ends - usual))
 
 
 def beside(partition: Partition) -> Partition:
