@@ -94,6 +94,8 @@ def test_older_trees_of_duckdb_are_read():
     assert range_of(called("avg", called("*", constant, column)), COLUMNS, N) == (-10, 40)
     assert range_of(called("avg", called("*", tenth, column)), COLUMNS, N) == ANY
     assert range_of(called("avg", nothing), COLUMNS, N) == ANY
+    # An operator without a name, which this package does not know.
+    assert range_of({"class": "OPERATOR", "type": "OPERATOR_OTHER", "children": [column]}, COLUMNS, N) == ANY
     cast = {"class": "CAST", "child": called("/", column, constant), "cast_type": {"id": "INTEGER"}}
     assert range_of(called("avg", cast), COLUMNS, N) == (-3, 10)
 

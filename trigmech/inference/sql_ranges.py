@@ -83,7 +83,7 @@ def _of_function(name: str, ranges: list[Range], n: float) -> Range:
     if name == "sum":
         # Between 0 and n rows have each value.
         return _times((0.0, n), ranges[0])
-    if len(ranges) == 1 and name in "+-":
+    if len(ranges) == 1 and name in ("+", "-"):
         return ranges[0] if name == "+" else _times(ranges[0], (-1.0, -1.0))
     if len(ranges) == 2 and name in ("+", "-"):
         one, other = ranges[0], ranges[1] if name == "+" else _times(ranges[1], (-1.0, -1.0))
