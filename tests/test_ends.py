@@ -296,3 +296,20 @@ def test_rows_at_a_bound_that_is_no_atom_are_not_lost(size, near):
         found = released_column(Measurement(query, 1.0, means + rng.normal(0.0, deviation, len(means)), deviation))
         below.append(np.interp(levels[4], found.partition.edges, np.concatenate([[0.0], np.cumsum(found.mass)])))
     assert np.mean(below) == pytest.approx(shares[:4].sum() + 0.5 * shares[4], abs=near)
+
+
+@pytest.mark.parametrize(("levels", "epsilon", "delta"), [
+    (20, 0.3, 0.0), (29, 0.3, 0.0), (80, 0.1, 1e-6), (150, 0.1, 1e-6)])
+def test_an_even_number_has_no_peak_where_intervals_would_become_narrower(levels, epsilon, delta):
+    """Of 80 levels in 64 intervals the first 16 had two levels each: those after them had 1.8 times the rows."""
+    places = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rows = pd.DataFrame({"age": rng.integers(0, levels, 5_000), "size": rng.normal(50.0, 15.0, 5_000)})
+        schema = tm.Schema([tm.Column("age", 0, levels - 1, "integer"), tm.Column("size", 0, 100)])
+        made = tm.synthesize(rows, schema, tm.Budget(epsilon, delta), rng=rng)
+        places.append(np.asarray(made.sample(20_000, np.random.default_rng(seed))["age"]))
+    first = levels % (16 if delta == 0.0 else 64) * (2 if levels < 128 else 3)
+    wide = levels // 20
+    after, before = (np.isin(np.concatenate(places), np.arange(low, low + wide)).sum() for low in (first, first - wide))
+    assert 0.8 < after / before < 1.25

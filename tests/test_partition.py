@@ -16,7 +16,7 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions import prefix_sums
 from trigmech.functions.naming import cell_names, column_name, position_names
-from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges, with_ends
+from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges, of_one_size, with_ends
 from trigmech.queries.one_way import PrefixSums, PrefixSumsWithEnds
 from trigmech.schema.encoding import MOST_LEVELS
 
@@ -404,3 +404,18 @@ def test_a_logarithmic_scale_shows_small_whole_numbers_as_it_shows_small_numbers
             errors.append(np.abs(np.searchsorted(ordered, at, "right") - np.searchsorted(found, at, "right")).max())
         error[kind] = np.mean(errors) / 4_000
     assert error["integer"] < max(1.5 * error["continuous"], 0.03)
+
+
+@pytest.mark.parametrize(("wanted", "most"), [(2, 8), (16, 1_024), (64, 1_024), (512, 1_024), (1_024, 1_024)])
+def test_all_intervals_of_a_look_but_the_last_have_as_many_levels(wanted, most):
+    for size in range(2, 4 * wanted, max(wanted // 64, 1)):
+        levels = np.linspace(-1.0, 1.0, size)
+        count = of_one_size(levels, wanted, most)
+        held = np.diff(np.searchsorted(levels, even_edges(levels, count)[:-1]), append=size)
+        assert min(wanted, size) <= count <= most or count == -(-size // (size // wanted + 1)) <= wanted
+        assert len(held) == count
+        # All but the last ones have the same number of levels; of many levels each, those may have one fewer.
+        each = held[0]
+        assert (held[:-1] == each).all() or (each > 2 and (held >= each - 1).all()), (size, held)
+    assert of_one_size(None, wanted, most) == wanted
+    assert of_one_size(np.linspace(0.0, 1.0, 80) ** 3 * 2.0 - 1.0, 64, 1_024) == 64

@@ -160,6 +160,21 @@ def even_edges(levels: Array | None, count: int) -> Array:
     return np.concatenate([[-1.0], 0.5 * (levels[starts - 1] + levels[starts]), [1.0]])
 
 
+def of_one_size(levels: Array | None, wanted: int, most: int) -> int:
+    """Return a number of intervals, at least the wanted one if that is possible, which all have as many levels.
+
+    Of 80 levels in 64 intervals the first 16 would have two. Densities are smooth from interval to interval, so there
+    would be a false peak where intervals become narrower. The last interval can have fewer levels. There are at most
+    ``most`` intervals. Without levels, or if these lie on a logarithmic scale, the wanted number is returned.
+    """
+    if levels is None or _is_scaled(levels):
+        return wanted
+    each = max(len(levels) // wanted, 1)
+    if -(-len(levels) // each) > most:
+        each += 1
+    return -(-len(levels) // each)
+
+
 def _is_scaled(levels: Array) -> bool:
     """Return whether levels lie on a logarithmic scale. Special values leave gaps in others, but these are few."""
     gaps = np.diff(levels)

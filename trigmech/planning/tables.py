@@ -75,7 +75,7 @@ import numpy as np
 from trigmech._arrays import Array, Integers
 from trigmech._html import html_table
 from trigmech.domain import Domain
-from trigmech.functions.partition import Partition, columns_of, even_edges, scored_columns, with_ends
+from trigmech.functions.partition import Partition, columns_of, even_edges, of_one_size, scored_columns, with_ends
 from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import (
@@ -109,6 +109,8 @@ from trigmech.queries.signs import Signs
 PROOF = "look-and-tables"
 # The fewest intervals of a number in the look. More cost prefix sums hardly anything, but they cost counts much.
 LEAST_INTERVALS = 64
+# Under normal noise a number with more levels has ends even if each level is an interval. With fewer it loses by them.
+MOST_WITHOUT_ENDS = 32
 # The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
 # this many standard deviations of the finer intervals' noise. If it has at most SINGLE levels, the second is enough.
 FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 4
@@ -336,6 +338,8 @@ def _look(j: int, whole: Partition, partition: Partition, contrasted: bool, gaus
     if contrasted:
         return Contrasts(j, partition) if has_few(whole) else Signs(j, partition, signs)
     edges = with_ends(partition.levels, partition.edges) if partition.intervals else None
+    if edges is None and gaussian and partition.levels is not None and len(partition.levels) > MOST_WITHOUT_ENDS:
+        edges = partition.edges
     if edges is None:
         return (PrefixSums if gaussian else Histogram)(j, partition)
     return (PrefixSumsWithEnds if gaussian else HistogramWithEnds)(j, partition.cut(edges))
@@ -375,7 +379,11 @@ def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
     if column.value is None:
         return column
     if not gaussian:
-        return column.cut(even_edges(column.levels, counted(strength)))
+        wanted = counted(strength)
+        if column.levels is not None and len(column.levels) < 2 * wanted:
+            wanted = of_one_size(column.levels, wanted, MOST_INTERVALS)
+        return column.cut(even_edges(column.levels, wanted))
     count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))
     rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0)))
-    return column.cut(even_edges(column.levels, int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))))
+    wanted = int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))
+    return column.cut(even_edges(column.levels, of_one_size(column.levels, wanted, MOST_INTERVALS)))
