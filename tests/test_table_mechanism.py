@@ -524,7 +524,8 @@ def test_columns_of_many_categories_have_less_noise_each_and_all_cost_what_is_ch
     assert noise["many"] < 0.6 * noise["age"] or contrasted[1]
     assert noise["many"] < 0.5 * noise["few"] or contrasted[0]
     moves = [look.weight * (diameter(len(p.indicators) + 2 * look.query.ends, p.intervals - 2 * look.query.ends)
-                            if kind == "gaussian" else 2.0) for look, p, own in zip(measured.looks, measured.partitions, contrasted, strict=True) if not own]
+                            if kind == "gaussian" else 2.0)
+             for look, p, own in zip(measured.looks, measured.partitions, contrasted, strict=True) if not own]
     assert np.linalg.norm(moves, ORDERS["gaussian" if kind == "gaussian" else "laplace"]) == pytest.approx(1.0)
     # One noise in the max norm for all contrasts and signs.
     assert all(2.0 * look.weight == 1.0 for look, own in zip(measured.looks, contrasted, strict=True) if own)
