@@ -11,7 +11,7 @@ import trigmech as tm
 from trigmech.functions.partition import END, Partition, even_edges, with_ends
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import HistogramWithEnds, PrefixSums, PrefixSumsWithEnds
+from trigmech.queries.one_way import Histogram, HistogramWithEnds, PrefixSums, PrefixSumsWithEnds
 from trigmech.reconstruction.columns import released_column
 from trigmech.reconstruction.ends import (
     LEAST_ATOM,
@@ -313,3 +313,12 @@ def test_an_even_number_has_no_peak_where_intervals_would_become_narrower(levels
     wide = levels // 20
     after, before = (np.isin(np.concatenate(places), np.arange(low, low + wide)).sum() for low in (first, first - wide))
     assert 0.8 < after / before < 1.25
+
+
+@pytest.mark.parametrize(("levels", "delta", "kind", "intervals"), [
+    (32, 1e-6, PrefixSums, 32), (33, 1e-6, PrefixSumsWithEnds, 33), (80, 1e-6, PrefixSumsWithEnds, 80),
+    (150, 1e-6, PrefixSumsWithEnds, 77), (29, 0.0, Histogram, 29), (33, 0.0, HistogramWithEnds, 18)])
+def test_which_numbers_have_ends_and_how_many_intervals(levels, delta, kind, intervals):
+    schema = tm.Schema([tm.Column("days", 0, levels - 1, "integer"), tm.Column("size", 0, 100)])
+    query = tm.design(1_000, schema, tm.Budget(1.0, delta)).measured.looks[0].query
+    assert (type(query), query.partition.intervals) == (kind, intervals)
