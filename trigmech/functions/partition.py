@@ -148,7 +148,7 @@ def even_edges(levels: Array | None, count: int) -> Array:
     if levels is None:
         return np.linspace(-1.0, 1.0, count + 1)
     count = min(count, len(levels))
-    if _is_scaled(levels):
+    if on_logarithmic_scale(levels):
         low, high, inner = levels[0], levels[-1], np.arange(1, count)
         ahead = np.searchsorted(levels, low + (high - low) * inner / count) - inner
         # Each interval has a level of its own and leaves one to each that follows. The first has two if there are
@@ -167,7 +167,7 @@ def of_one_size(levels: Array | None, wanted: int, most: int) -> int:
     would be a false peak where intervals become narrower. The last interval can have fewer levels. There are at most
     ``most`` intervals. Without levels, or if these lie on a logarithmic scale, the wanted number is returned.
     """
-    if levels is None or _is_scaled(levels):
+    if levels is None or on_logarithmic_scale(levels):
         return wanted
     each = max(len(levels) // wanted, 1)
     if -(-len(levels) // each) > most:
@@ -175,7 +175,7 @@ def of_one_size(levels: Array | None, wanted: int, most: int) -> int:
     return -(-len(levels) // each)
 
 
-def _is_scaled(levels: Array) -> bool:
+def on_logarithmic_scale(levels: Array) -> bool:
     """Return whether levels lie on a logarithmic scale. Special values leave gaps in others, but these are few."""
     gaps = np.diff(levels)
     return len(gaps) > 1 and bool(np.median(gaps) > (1.0 + UNEVEN) * gaps.min())

@@ -12,11 +12,12 @@ from scipy.optimize import isotonic_regression
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions import prefix_sums
-from trigmech.functions.partition import Partition, even_edges
+from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
+from trigmech.reconstruction.divided import divided, equal_parts, on_places, relative_sizes
 from trigmech.reconstruction.ends import atom_probabilities, beside, ordinary_shares, put_back
 from trigmech.reconstruction.frequencies import (
     LARGEST,
@@ -43,9 +44,6 @@ EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 LEAST_DEVIATION = 1e-5
 # If less than this is left beside special values, the density of the rest is not looked for.
 LEAST_REST = 1e-12
-# Where fewer intervals were measured, a smooth density has about this number of equal parts of them. Rows that lie
-# evenly in a few wide intervals would make blocks in scatter plots.
-FINE = 64
 # Neighbouring intervals of a smooth density stay apart if together they hold at least LIGHT standard deviations of the
 # noise, and if their densities differ by more than the factor UNLIKE. An end of the range counts as empty if it holds
 # less than the fraction NEXT_TO_EMPTY of this mass.
@@ -162,24 +160,37 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
         second = share_of_one(float(frequencies[-1]) / rest, own / rest) if rest > LEAST_REST else 0.5
         column = ReleasedColumn(partition, np.concatenate([held, [rest * (1.0 - second), rest * second]]), deviation)
         return Opened(None, lambda _: column)
-    ends, each = _joined(frequencies[k:], inverse, rest, deviation, cumulative)
-    factor, fine = prefix_sums.factor(c) if cumulative else np.eye(c), divided(partition)
-    seen, parts, smooth = deviation >= LEAST_DEVIATION * rest, fine.intervals // c, None
-    pieces = math.inf
+    # Intervals with unequal numbers of levels count by the rows of each level. ``total`` is the sum of these numbers.
+    factor, sizes, total = prefix_sums.factor(c) if cumulative else np.eye(c), relative_sizes(partition), rest
+    measured, even = values[k:], frequencies[k:]
+    if sizes is not None:
+        measured, total = factor @ (inverse @ measured / sizes), rest * float(np.clip(
+            (even / sizes).sum() / (even.sum() or 1.0), 1.0 / sizes.max(), 1.0 / sizes.min()))
+        even = even / sizes
+    ends, each = _joined(even, inverse, total, deviation, cumulative)
+    fine, parts = divided(partition), equal_parts(partition)
+    seen, smooth, pieces = deviation >= LEAST_DEVIATION * rest, None, math.inf
     if rest > 0.0 and c > 2 and seen:
         # The evidence of the pieces is their squared residuals plus a price for each, tuned on simulated tables.
-        pieces = float((((values[k:] - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
-        smooth = smooth_density(values[k:], deviation, rest, cumulative, pieces, parts)
+        pieces = float((((measured - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
+        smooth = smooth_density(measured, deviation, total, cumulative, pieces, parts)
+
+    def by_size(each: Array) -> Array:
+        if sizes is None:
+            return each
+        each = each * np.repeat(sizes, len(each) // c)
+        return each * (rest / max(float(each.sum()), 1e-300))
 
     def finished(density: SmoothDensity | None) -> ReleasedColumn:
         averaged = None if density is None else _averaged(each / parts, pieces, density, parts)
         if averaged is not None:
-            edges, mass = _smooth_places(fine.edges, averaged, LIGHT * min(deviation, LARGEST_PLACE))
+            edges, mass = _smooth_places(fine.edges, on_places(partition, fine, by_size(averaged)),
+                                         LIGHT * min(deviation, LARGEST_PLACE))
         elif rest > 0.0 and c > 2 and seen:
-            edges, mass = places_of(partition.edges, *with_tails(
-                ends, each, values[k:] / deviation, factor / deviation, inverse * deviation))
+            tailed, made = with_tails(ends, each, measured / deviation, factor / deviation, inverse * deviation)
+            edges, mass = places_of(partition.edges, tailed, by_size(made))
         else:
-            edges, mass = places_of(partition.edges, ends, each)
+            edges, mass = places_of(partition.edges, ends, by_size(each))
         return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
     return Opened(smooth, finished)
@@ -228,28 +239,6 @@ def _opened_signs(query: Look, values: Array, deviation: float, rng: np.random.G
         return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
     return Opened(usual, finished)
-
-
-def divided(partition: Partition) -> Partition:
-    """Return a number's partition with at least about `FINE` intervals: equal parts of the measured ones.
-
-    Each interval has as many parts, so intervals of a few levels may stay as they are.
-    """
-    levels, c = partition.levels, partition.intervals
-    parts = (FINE if levels is None else min(FINE, len(levels))) // max(c, 1)
-    if levels is not None and parts > 1:
-        # On a logarithmic scale the first intervals can hold fewer levels than others.
-        parts = min(parts, int(np.diff(partition.first_levels).min()))
-    if c == 0 or parts < 2:
-        return partition
-    edges = [partition.edges]
-    for i in range(c):
-        low, high = partition.edges[i : i + 2]
-        if levels is None:
-            edges.append(np.linspace(low, high, parts + 1)[1:-1])
-        else:
-            edges.append(even_edges(levels[(levels >= low) & ((levels < high) | (high == 1.0))], parts)[1:-1])
-    return partition.cut(np.sort(np.concatenate(edges)))
 
 
 def _averaged(each: Array, pieces: float, density: SmoothDensity, parts: int) -> Array | None:

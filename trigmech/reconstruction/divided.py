@@ -1,0 +1,78 @@
+"""Equal parts of a number's measured intervals, for a smooth density; and intervals with unequal numbers of levels.
+
+A smooth density is estimated on equally many equal parts of each interval. The levels of a number cannot always be
+divided so: of 71 levels in 16 intervals some have 5 and others 4, and 3 parts of 4 levels have 2, 1 and 1. A part of
+two levels with as many rows as one of a single level would be a comb in the table. So intervals count by the rows of
+each level while the density is estimated, and its distribution function tells the rows of single levels.
+"""
+
+import numpy as np
+
+from trigmech._arrays import Array
+from trigmech.functions.partition import Partition, even_edges, on_logarithmic_scale
+
+# Where fewer intervals were measured, a smooth density has about this number of equal parts of them. Rows that lie
+# evenly in a few wide intervals would make blocks in scatter plots.
+FINE = 64
+# Numbers with at most so many levels are divided into single levels if equal parts would have unequal numbers of them.
+MOST_SINGLE = 256
+# An interval counts by its levels if it has at least this part of the usual number of them. The noise of a smaller one,
+# such as the last of 71 levels in intervals of 5, would be too large beside the others.
+LEAST_SIZE = 0.6
+
+
+def equal_parts(partition: Partition) -> int:
+    """Return the number of equal parts of each interval, so that there are at least about `FINE`."""
+    levels, c = partition.levels, partition.intervals
+    parts = (FINE if levels is None else min(FINE, len(levels))) // max(c, 1)
+    if levels is not None and parts > 1:
+        # On a logarithmic scale the first intervals can hold fewer levels than others.
+        parts = min(parts, int(np.diff(partition.first_levels).min()))
+    return 1 if c == 0 else max(parts, 1)
+
+
+def divided(partition: Partition) -> Partition:
+    """Return a number's partition with the parts of each interval, or with single levels.
+
+    Each interval has as many parts, so intervals of a few levels may stay as they are.
+    """
+    levels, parts = partition.levels, equal_parts(partition)
+    if parts < 2:
+        return partition
+    if levels is not None and len(levels) <= MOST_SINGLE and (np.diff(partition.first_levels)[:-1] % parts).any():
+        return partition.cut(even_edges(levels, len(levels)))
+    edges = [partition.edges]
+    for i in range(partition.intervals):
+        low, high = partition.edges[i : i + 2]
+        if levels is None:
+            edges.append(np.linspace(low, high, parts + 1)[1:-1])
+        else:
+            edges.append(even_edges(levels[(levels >= low) & ((levels < high) | (high == 1.0))], parts)[1:-1])
+    return partition.cut(np.sort(np.concatenate(edges)))
+
+
+def relative_sizes(partition: Partition) -> Array | None:
+    """Return the number of levels of each interval (c,), relative to the usual one; None if they hardly differ.
+
+    They are 1 where an interval is too small to count by its levels. On a logarithmic scale levels do not count, and a
+    smaller last interval alone does not matter.
+    """
+    if partition.levels is None or equal_parts(partition) < 2 or on_logarithmic_scale(partition.levels):
+        return None
+    count = np.diff(partition.first_levels)
+    sizes = count / np.median(count)
+    return np.where(sizes < LEAST_SIZE, 1.0, sizes) if (count[:-1] != count[0]).any() else None
+
+
+def on_places(partition: Partition, fine: Partition, each: Array) -> Array:
+    """Return the mass (f,) of each interval of :func:`divided`, from the mass (c parts,) of equal parts.
+
+    The rows of a part are spread evenly over its levels.
+    """
+    parts = len(each) // partition.intervals
+    if fine.levels is None or parts == 1:
+        return each
+    first, inside = partition.first_levels, np.arange(parts + 1) / parts
+    ends = np.append((first[:-1, None] + np.diff(first)[:, None] * inside[:-1]).ravel(), first[-1])
+    below = np.interp(fine.first_levels, ends, np.concatenate([[0.0], np.cumsum(each)]))
+    return np.diff(below)
