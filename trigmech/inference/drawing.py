@@ -1,7 +1,8 @@
 """The drawing of imputations: possible exact numbers, and tables that are fitted to them.
 
-Each table is fitted anew to measured functions and smooth functions whose means were drawn from what is known after the
-release (:mod:`trigmech.inference.posterior`), as two halves that are fitted independently of each other.
+Each table is fitted anew to measured functions and smooth functions. Their means are drawn from the distribution that
+the release leaves possible (:mod:`trigmech.inference.posterior`). The two halves of a table are fitted independently of
+each other.
 """
 
 from collections.abc import Sequence
@@ -89,7 +90,7 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
 
 def _with_lost_rows(schema: Schema, release: Release, points: Array,
                     rng: np.random.Generator) -> tuple[ConstrainedRows, Release, Array]:
-    """Return what keeps a release's constraints, the release, and its fitted rows with those that the fit has lost."""
+    """Return a release's constraints on rows, the release, and its fitted rows with the rows that the fit has lost."""
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release.described(schema))
     release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)
@@ -123,7 +124,7 @@ class _Fits:
         *self._single, self._products = np.split(means, ends)
 
     def halves(self, i: int, count: int, rngs: Sequence[np.random.Generator]) -> list[Array]:
-        """Return points (count, D) that have what the i-th weights say, for each generator; the last places them."""
+        """Return points (count, D) that are fitted to the i-th weights, for each generator; the last places them."""
         columns = [replace(column, mass=tilted(column.mass, values, moments[:, i], np.square(moments.std(axis=1))))
                    for column, values, moments in zip(self._release.columns, self._shapes, self._moments, strict=True)]
         copula = Copula.by_products(columns, self._smooth, self._products[:, i])
@@ -145,7 +146,7 @@ class _Fits:
         return self._raked(fitted.rows, columns, i, rng)
 
     def _objective(self, columns: list[ReleasedColumn], i: int, count: int) -> RowObjective:
-        """Return what is asked of rows that have the i-th weights' tables, products and means."""
+        """Return the objective that asks rows for the i-th weights' tables, products and means."""
         release, targets, least = self._release, self._targets, LEAST / count
         own = targets.beside(columns, [table[:, i].reshape(pair.table.shape)
                                        for table, pair in zip(self._tables, targets.pairs, strict=True)],
@@ -182,11 +183,12 @@ class _Fits:
     def _raked(self, rows: Codes, columns: Sequence[ReleasedColumn], i: int, rng: np.random.Generator) -> Codes:
         """Return rows among these (count, d), some of them twice, that have the means of the smooth functions.
 
-        The descent ends when most of what is asked for is met, and these few are what users look at. No rows have all
-        drawn products: rows with a rare value are too few for the strong relations that noise shows, and more of them
-        would come nearer to these. So the means of a column's functions are those of the drawn column, and in the end
-        each of them weighs as much as all products with the column. From the beginning, this would stop exchanges: each
-        of them moves all columns a little.
+        The descent ends when the rows meet most targets of the objective. The means of smooth functions are few among
+        these targets, but users look at them. No rows have all drawn products: rows with a rare value are too few for
+        the strong relations that noise shows, and more such rows would come nearer to these relations. So the means of
+        a column's functions are those of the drawn column, and in the end each of them weighs as much as all products
+        with the column. If they had this weight from the beginning, hardly any exchange would be made, because each
+        exchange moves all columns a little.
         """
         singles = [functions.T @ column.mass for functions, column in zip(self._functions, columns, strict=True)]
         goals, least = np.concatenate([*singles, self._products[self._kept, i]]), 1.0 / len(rows)
@@ -202,7 +204,7 @@ class _Fits:
             missing = goals - w @ values
         picked = rng.permutation(systematic(w, len(rows), rng)).astype(np.int64)
         for firm, tried in ((np.ones_like(self._firmness), TRIED - LAST), (self._firmness, LAST)):
-            # What is known best is to be met best, because not all that was drawn can be met.
+            # The means that are known best are to be met best, because no rows have all drawn means.
             weight = np.sqrt(firm) / np.maximum(deviations, least)
             scaled = values * weight
             missing = goals * weight - scaled[picked].mean(axis=0)
@@ -233,7 +235,7 @@ class _Fits:
 
     @cached_property
     def _firmness(self) -> Array:
-        """The weights (q,) of the same functions, relative to what is known of them: see `_raked`."""
+        """The weights (q,) of the same functions in the end, times the variances of their means: see `_raked`."""
         used = np.bincount(self._smooth.factors[self._kept, :2].ravel(), minlength=len(self._functions))
         singles = np.repeat(np.maximum(used, 1), [functions.shape[1] for functions in self._functions])
         return np.concatenate([singles, np.ones(int(self._kept.sum()), dtype=np.int64)])
@@ -242,11 +244,12 @@ class _Fits:
 @njit(cache=True, nogil=True)
 def _exchanged(values: Array, picked: NDArray[np.int64], missing: Array, along: Array, lengths: Array,
                tried: NDArray[np.int64]) -> None:
-    """Replace picked rows (count,) by others in place, where this brings their means nearer to what is asked for.
+    """Replace picked rows (count,) by others in place, where this brings their means nearer to the wanted ones.
 
-    ``missing`` (q,) is what the means (of ``values`` (m, q)) still miss; ``tried`` (t, 2) are places and rows. With
-    ``along`` (m,), each row's product with it before the first exchange, and ``lengths`` (m,), those with themselves,
-    most pairs are seen to be of no use without their values.
+    ``missing`` (q,) are the wanted means of ``values`` (m, q) minus those of the picked rows; ``tried`` (t, 2) are
+    places and rows. ``along`` (m,) are the products of each row's values with ``missing`` before the first exchange,
+    and ``lengths`` (m,) the products of each row's values with themselves. These two numbers show for most pairs that
+    they are of no use, without a look at their values.
     """
     count, q = len(picked), values.shape[1]
     for t in range(len(tried)):

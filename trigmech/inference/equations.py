@@ -1,7 +1,7 @@
 """The least-squares problem of weights: solved exactly, or by conjugate gradients, whichever is predicted to cost less.
 
 Weights of m rows depend on k independent standard normal numbers v: one for each row, and one for each smooth function.
-A linear map D gives what they contribute to the y measured numbers, in units of their noise. After the release, v is
+A linear map D gives their contributions to the y measured numbers, in units of the noise. After the release, v is
 normal with the covariance (D'D + I)^-1 = I - D'(DD' + I)^-1 D. So a system of k or of y equations is solved, whichever
 is the smaller one. With much noise D hardly has directions above the noise, and few steps of conjugate gradients do.
 Without much noise nearly all directions are above it, by factors that differ by many powers of ten. Then a Cholesky
@@ -19,8 +19,9 @@ from scipy.sparse import block_diag, csr_matrix, hstack
 
 from trigmech._arrays import Array
 
-# The solver ends when the residual is this part of what it was, of estimates; of weights and of draws, when it is this
-# part of the noise in each number, or FINER times this part of what it was; or after so many steps.
+# For variances, the solver ends when the residual is the part ACCURACY of the first one. For weights and for draws it
+# ends when the residual is the part ACCURACY or OF_DRAWS of the noise in each number, or FINER times this part of the
+# first residual. It always ends after so many STEPS.
 ACCURACY, OF_DRAWS, FINER, STEPS = 1e-7, 1e-3, 1e-2, 2_000
 # Up to so many measured numbers the problem is solved by a factor at once, in blocks of so many rows.
 MOST_FACTORED, BLOCK = 1_500, 2_048
@@ -29,7 +30,7 @@ MOST_EQUATIONS, WIDTH = 10_000, 1_024
 # After so many steps, and again after as many, it is predicted how many are left. So many products of dense and of
 # sparse matrices take the same time.
 LOOKED, DENSE, SPARSE = 10, 10.0, 1.0
-# What a factor that rounding would make impossible gets on its diagonal, relative to its largest entry.
+# If rounding makes a factor impossible, these parts of the largest entry are added to the diagonal, one after another.
 RAISED = (0.0, 1e-13, 1e-10, 1e-7)
 
 Factor = tuple[Array, bool]
@@ -41,7 +42,7 @@ class Equations:
 
     parts: The values (m, K) of each measurement's functions, and the maps (y, K) of their means to measured numbers, in
     units of their noise.
-    unit: What a row's own number does to its weight.
+    unit: How much a row's weight grows if the row's own number grows by 1.
     smooth, wide: Values (m, s) of smooth functions of mean 0, and the deviations (s,) of their means.
     """
 
@@ -75,12 +76,12 @@ class Equations:
         return np.asarray(maps @ (transposed @ np.full(self.m, 1.0 / self.m)))
 
     def _image(self, x: Array) -> Array:
-        """Return what weights (m, ...) of sum 0, less their mean, contribute to the vectors (y, ...)."""
+        """Return the contributions (y, ...) of weights (m, ...), less their mean, to the measured numbers."""
         _, transposed, maps = self._matrices
         return np.asarray(maps @ (transposed @ x)) - np.multiply.outer(self.centre, x.sum(axis=0))
 
     def _adjoint(self, u: Array) -> Array:
-        """Return the products of such vectors with each row's own."""
+        """Return the products of such vectors with the vector of each row."""
         values, _, maps = self._matrices
         return np.asarray(values @ (maps.T @ u)) - self.centre @ u
 
@@ -89,7 +90,7 @@ class Equations:
         return np.asarray(self.unit * v[: self.m] + self.smooth @ (self.wide[:, None] / self.m * v[self.m :]))
 
     def gathered(self, x: Array) -> Array:
-        """Return the products (k, q) of values (m, q) of the rows with what each of these numbers does to them."""
+        """Return the product (k, q) of the transpose of :meth:`spread` with values (m, q) of the rows."""
         return np.concatenate([self.unit * x, self.wide[:, None] / self.m * (self.smooth.T @ x)])
 
     def forward(self, v: Array) -> Array:
@@ -164,14 +165,15 @@ class Equations:
 
     @cached_property
     def _along(self) -> Array:
-        """What the numbers of smooth functions contribute to the vectors (y, s)."""
+        """The contributions (y, s) of the smooth functions' numbers to the measured numbers."""
         return self._image(self.smooth / self.m) * self.wide
 
     @cached_property
     def _nearly(self) -> tuple[Array, Factor | None]:
         """A diagonal B (y, 1) near that of I and the white part of DD', and the Cholesky factor of I + A'A / B.
 
-        With A, what smooth functions contribute, they give the inverse of B + AA', which differs little from DD' + I.
+        A (y, s) are the contributions of smooth functions. With A, both give the inverse of B + AA', which differs
+        little from DD' + I.
         """
         whites = [np.square(block[: self.m]).sum(axis=0) for block in self._blocks_of_numbers()]
         diagonal = 1.0 + np.concatenate(whites)
@@ -198,8 +200,9 @@ class Equations:
     def given(self, vectors: Array, prior: Array, accuracy: float = ACCURACY) -> Array:
         """Return the solutions v (k, q) of (D'D + I) v = D' vectors + prior, for vectors (y, q).
 
-        They are prior + D'(DD' + I)^-1 (vectors - D prior). Without much noise D is large, so D D' vectors would be far
-        larger than what is inverted here, and small errors relative to it would be larger than the solution.
+        They are prior + D'(DD' + I)^-1 (vectors - D prior). :meth:`solve` would apply the inverse to D D' vectors. With
+        little noise D is large, and D D' vectors are far larger than vectors - D prior. Then errors that are small
+        relative to D D' vectors would be larger than the solution.
         """
         wanted = vectors - self.forward(prior)
         residual = accuracy * np.maximum(np.sqrt(len(wanted)), FINER * np.linalg.norm(wanted, axis=0))

@@ -45,8 +45,8 @@ class Estimate:
     def flat(self) -> NDArray[np.bool_]:
         """Which values have no interval, because all tables agree there but for rounding.
 
-        What does not vary does not show how far the true value may be from it. An interval without a width would say
-        that there is no distance.
+        A value that does not vary does not show how far the true value may be from it. An interval without a width
+        would say that there is no distance.
         """
         return np.isnan(self.deviation)
 

@@ -1,10 +1,10 @@
 """Formulas of regressions, such as ``wt82_71 ~ qsmk + age``: their grammar, and their columns. Public.
 
-A formula is what R, statsmodels and formulaic know: terms joined by ``+``, ``-``, ``*``, ``:``, ``/`` and ``**``; names
-of columns, in backticks if they are no plain words; ``C(name)`` for a column as categories; ``log``, ``log10``,
-``log2``, ``log1p``, ``sqrt``, ``exp``, ``abs`` and ``I(...)`` of columns and numbers. Formula libraries evaluate what
-stands there as Python, so it is parsed first, every part is compared with this list, and the formula that they get is
-written anew.
+A formula has the grammar of R, statsmodels and formulaic: terms joined by ``+``, ``-``, ``*``, ``:``, ``/`` and
+``**``; names of columns, in backticks if they are no plain words; ``C(name)`` for a column as categories; ``log``,
+``log10``, ``log2``, ``log1p``, ``sqrt``, ``exp``, ``abs`` and ``I(...)`` of columns and numbers. Formula libraries
+evaluate the text of a formula as Python. So it is parsed first, every part is compared with this list, and the
+libraries get a formula that is written anew.
 """
 
 import ast
@@ -22,7 +22,7 @@ FUNCTIONS = ("log", "log10", "log2", "log1p", "sqrt", "exp", "abs")
 QUOTED = re.compile(r"`([^`]*)`")
 # A name that no formula has, for each column.
 SAFE = "column_{}_"
-# Numbers are written with a point; labels of whole ones need none.
+# Numbers are written with a point, which labels of whole numbers do not need.
 WHOLE = re.compile(r"\b(\d+)\.0\b")
 LABEL = re.compile(r"column_(\d+)_")
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: ":"}
@@ -54,7 +54,7 @@ class Formula:
 
 
 def parsed_formula(text: object, names: Sequence[str]) -> Formula:
-    """Return a formula of columns, or raise an InputError that names what must not stand in it."""
+    """Return a formula of columns, or raise an InputError that names the part that is not allowed."""
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not text.isprintable():
         raise InputError(f"a formula must be a text of 1 to {LONGEST:,} printable letters, such as 'income ~ age'")
     if text.count("~") != 1:

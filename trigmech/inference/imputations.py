@@ -1,6 +1,6 @@
 """Imputations: tables that the private one, or a table of its population, could be, judging by the release.
 
-Each is fitted anew to numbers that were drawn from what is known after the release
+Each is fitted anew to numbers that are drawn from the distribution that the release leaves possible
 (:mod:`trigmech.inference.drawing`). So the spread of a statistic over imputations shows what noise and, for a
 population, sampling do to it. A table consists of two halves that are fitted independently of each other to the same
 numbers: how much a statistic differs between them shows what the measured functions leave open.
@@ -327,7 +327,7 @@ class Imputations:
 
 
 def truth_of(imputations: Imputations) -> str:
-    """Return what intervals are of, in words: the private table, or its population."""
+    """Return the words for the rows whose values intervals hold: the private table, or its population."""
     rows = f"{imputations.n:,} {counted(imputations.schema)}"
     return (f"the population of which the private table's {rows} are a sample" if imputations.population else
             f"the private table of {rows}")

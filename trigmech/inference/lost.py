@@ -1,6 +1,6 @@
 """Rows that a fit has lost are added to it, so that weights and imputations can have them. Public.
 
-Weights of rows cannot show what no row has. Two kinds of rows are lost. Noise hides the frequency of a rare category,
+Weights cannot show rows that a fit does not have. Two kinds are lost. Noise hides the frequency of a rare category,
 and the fit has no rows of it, or a few rows that are alike: all imputed tables would agree that there is nothing, or
 that such rows are all alike. And a fit has no rows where each measured frequency is below its noise, though all of them
 together may be above it: the mean of a column of which most values are 0 and few are large is known far better than the

@@ -11,8 +11,9 @@ Survey statisticians know the mean as calibration, or the generalised regression
 the covariance is that of regressing a statistic's influence function on the measured functions.
 
 With little noise a release can tell more than weights of these rows can have: cells of three columns in which the fit
-has no rows, for example. Then the released numbers are further from what was expected than the noise and the prior say,
-by a chi-square test, and so may be the weights. All deviations are scaled by how much further (Birge 1932).
+has no rows, for example. Then a chi-square test shows that the released numbers are further from their expected values
+than the noise and the prior say. The true weights may be further off by the same factor, so all deviations are
+multiplied by it (Birge 1932).
 """
 
 from collections.abc import Sequence
@@ -42,17 +43,19 @@ MOST_SINGLE = 400
 # Rows that are looked at: so many at most, and so many numbers of smooth functions; and fewer, if as many numbers or
 # more are measured, because then the equations cannot be solved in a few steps.
 MOST_ROWS, MOST_VALUES, FEWER_ROWS = 2**14, 2**24, 2**13
-# What a regression adds to mean squares, relative to them.
+# The ridge that a regression adds to mean squares, relative to them.
 RIDGE = 1e-2
-# Noise is taken to have at least this deviation, and at least this part of that of what no measured function tells; and
-# no released number to be further from the fit than so many deviations: hostile noise must not make numbers infinite.
+# Noise is taken to have at least the deviation LEAST, and at least the part FAINT of the deviation of functions that
+# are not smooth. No released number counts as further from the fit than FURTHEST deviations, or as larger than LARGEST
+# deviations: hostile noise must not make numbers infinite.
 LEAST, FAINT, FURTHEST, LARGEST = 1e-9, 1e-4, 1e6, 1e200
-# So many deviations of chance above 1, the mean square of what was released beside what was expected is no chance.
+# The mean square of the released numbers' differences from the expected ones is 1 by the prior. If it is more than so
+# many of its standard deviations above 1, this is no chance.
 EVIDENT = 4.0
 
 
 class Variances(NamedTuple):
-    """Parts of the variance (q,) of statistics: of the noise, and of what no measured function tells."""
+    """Parts of the variance (q,) of statistics: from the noise, and from relations that were not measured."""
 
     noise: Array
     untold: Array
@@ -62,7 +65,8 @@ class Variances(NamedTuple):
 class Posterior:
     """Weights of the fitted rows, as far as the release tells them.
 
-    release: Of tables, on the positions of its columns; ``points`` (m, D) are rows that were fitted to it.
+    release: A release of tables, on the positions of its columns.
+    points (m, D): Rows that were fitted to the release.
     white: The variance of a function of mean square 1, before the release is looked at, if it is not smooth.
     unresolved: Intervals of which a part of the rows may share one value.
 
@@ -93,9 +97,9 @@ class Posterior:
 
     @cached_property
     def _within(self) -> Array:
-        """Products (m, t) of what numbers of two columns are beside the means of their cells, scaled to mean square 1.
+        """Products (m, t) of the numbers of two columns, each less the mean of its cell, scaled to mean square 1.
 
-        No table tells anything of them, and the fit has only its copula's guess.
+        No table tells anything of these products, and the fit has only its copula's guess of them.
         """
         beside = []
         for j, cells in cells_of_columns(self.release).items():
@@ -121,7 +125,7 @@ class Posterior:
         return list(projections(self.release))
 
     def _noise(self, taken: Projection) -> float:
-        """Return the deviation of the noise, which is never far below what no measured function tells."""
+        """Return the deviation of the noise, but at least a small part of that of functions that are not smooth."""
         return max(taken.deviation, LEAST, FAINT * float(np.sqrt(self.white)))
 
     @cached_property
@@ -152,7 +156,7 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Array:
-        """The weights (m,) of sum 1 with which the rows have what was released, as far as it is not noise.
+        """The weights (m,) of sum 1 with which the rows have the released means, as far as these are not noise.
 
         Some are below 0.
         """
@@ -222,7 +226,10 @@ class Posterior:
         return Variances(wider * noise, wider * untold + (self._of_places(influence) ** 2).sum(axis=0))
 
     def covariance(self, influence: Array) -> Array:
-        """Return the covariance (q, q) that the noise, and what is not smooth, give statistics of these influences."""
+        """Return the covariance (q, q) of statistics with these influences (m, q).
+
+        It has three parts: the noise, functions that are not smooth, and the places of shared values in intervals.
+        """
         _, found, seen = self._explained(influence)
         rough = found[: self.m]
         places = self._of_places(influence)
@@ -232,8 +239,8 @@ class Posterior:
     def _single_functions(self) -> tuple[Array, Array, NDArray[np.int64]]:
         """The first smooth functions (m, q) of single columns, their pseudoinverse (q, m), and the column (q,) of each.
 
-        They are at most a third of the rows, because as many functions as rows would explain anything. Of a table too
-        wide for this there are no functions.
+        There are at most a third as many functions as rows, because as many functions as rows would explain anything. A
+        table that is too wide for this has no such functions.
         """
         count = min(self.m // 3, MOST_SINGLE) // len(self.smooth.features)
         own = [values[self.codes[:, j], :count] for j, values in enumerate(self.smooth.features)]
@@ -243,11 +250,11 @@ class Posterior:
         return functions, np.linalg.pinv(functions, rcond=1e-6), columns
 
     def _of_places(self, influence: Array) -> Array:
-        """Return what possible shared values of measured intervals contribute to statistics (w, q): its squares add up.
+        """Return the contributions (w, q) of possible shared values in intervals to statistics; their squares add up.
 
-        No measured number tells where they lie. A row that moves keeps the values of its other columns, so functions of
-        these are taken off. The rest of an influence differs along an interval by chance, too, as it does in rows drawn
-        at random; this part is taken off as well.
+        No measured number tells where these values lie. A row that moves keeps the values of its other columns, so
+        functions of these columns are taken off. The rest of an influence differs along an interval by chance, too, as
+        it does in rows drawn at random; this part is taken off as well.
         """
         centred = influence - influence.mean(axis=0)
         parts = [np.zeros((0, centred.shape[1]))]
@@ -279,7 +286,7 @@ def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) ->
 
 
 def _map(taken: Projection) -> csr_matrix:
-    """Return the map from a query's means to what is taken of them."""
+    """Return the map from a query's means to the values of its projection."""
     query, entries = taken.query, int(np.prod(taken.query.shape))
     if taken.sums is not None:
         return taken.sums

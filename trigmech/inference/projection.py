@@ -1,4 +1,4 @@
-"""What weights of rows take from noisy frequencies: their products with few smooth functions. Public.
+"""Sums of noisy frequencies with few smooth functions: weights of rows are fitted to these sums. Public.
 
 A fit has rows in a cell where the noise is positive, and cannot have fewer than no rows where it is negative. So single
 frequencies may not be believed beside the fit: they would confirm its rows in cells that noise alone has filled, and
@@ -41,7 +41,7 @@ class Projection(NamedTuple):
 
 
 def projections(release: Release) -> Iterator[Projection]:
-    """Yield what is taken of each known measurement of a release: of its means, with these deviations of noise."""
+    """Yield the projection of each known measurement of a release."""
     smooth = _Smooth(release.columns)
     for each in release.known:
         query, sums = each.query, each.query.smoothed(smooth)
@@ -112,7 +112,7 @@ def _orthonormal(raw: Sequence[Array]) -> Array:
     basis = list[Array]()
     for values in raw:
         rest = values / max(float(np.linalg.norm(values)), TINY)
-        # Twice, for what the first time rounds.
+        # Twice, because the first time leaves errors of rounding.
         for _ in range(2):
             for each in basis:
                 rest = rest - float(rest @ each) * each

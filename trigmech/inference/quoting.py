@@ -1,13 +1,13 @@
-"""What a refusal adds if a question or a formula has a column's name that must be quoted, such as ``sample.yr``."""
+"""Hints for refused questions and formulas that have the name of a column, such as ``sample.yr``, without quotes."""
 
 import re
 from collections.abc import Callable, Sequence
 
 
 def with_hint(said: object, text: str, names: Sequence[str], quote: str, plain: Callable[[str], bool]) -> str:
-    """Return what was said of a text, and how to write the first name in it that stands there without its quotes.
+    """Return a message on a text, with a hint how to write the longest name in the text that lacks its quotes.
 
-    ``quote`` is what names are quoted by, and ``plain`` tells which names need it not.
+    ``quote`` is the sign around quoted names, and ``plain`` tells which names do not need it.
     """
     bare = re.sub(f"{quote}[^{quote}]*{quote}|'[^']*'", " ", text)
     # The longest first: "sample.yr" holds "sample" too.

@@ -56,9 +56,9 @@ class Regression:
     level : float
         The probability with which each interval holds the true value.
     covers : str
-        What the true values are of.
+        A sentence that says whose true values the intervals hold: the private table's, or its population's.
     notes : tuple of str
-        What a reader should know, one sentence each.
+        Remarks for the reader, one sentence each.
     """
 
     formula: str
@@ -175,7 +175,7 @@ class _Model:
     """A formula with its data: the same columns of its matrix for every table."""
 
     names: tuple[str, ...] = ()
-    # Of numbers that count as categories.
+    # The reference value of each column of numbers that count as categories.
     references: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, schema: Schema, formula: Formula, family: str) -> None:
@@ -214,9 +214,9 @@ class _Model:
         return self.fit(*self.data(table)[:2])
 
     def data(self, table: dict[str, Any]) -> tuple[Array, Array, Integers]:
-        """Return what is explained (m,), the terms (m, k), and the places (m,) of the rows where nothing is missing.
+        """Return the response (m,), the terms (m, k), and the places (m,) of the rows where no value is missing.
 
-        A table's halves are parts of these: to evaluate the formula takes longer than most fits.
+        The data of a table's halves are parts of these arrays: to evaluate the formula takes longer than most fits.
         """
         frame = self._frame(table)
         y, matrix = self._matrix(frame)
@@ -250,7 +250,7 @@ class _Model:
 
     @property
     def counted(self) -> str | None:
-        """The category of the left side that counts as 1; None of numbers."""
+        """The category of the left side that counts as 1; None for numbers."""
         levels = self._levels.get(self.formula.response or "")
         return None if not levels else str(levels[1])
 
@@ -312,7 +312,7 @@ class _Model:
         return pd.DataFrame(held)
 
     def _matrix(self, frame: Any) -> tuple[Array, Any]:
-        """Return what is explained, and the matrix of the terms, of the rows in which nothing is missing."""
+        """Return the response, and the matrix of the terms, of the rows in which no value is missing."""
         from formulaic import Formula as Parsed
 
         frame = frame.dropna()
@@ -369,7 +369,7 @@ def _combined(imputations: Imputations, model: _Model, formula: str, whole: Arra
                                again[:, :, k : k + 1]) if not same else math.nan
         # As one table of as many rows as the private one would have.
         alone = float(naive[there, k].mean()) * math.sqrt(imputations.rows / imputations.n)
-        # Of a table without such rows nothing follows; see `trigmech.inference.sql`.
+        # If too many tables have no fit of it, the private table may have no fit either; see `mostly_there`.
         told = mostly_there(whole[:, k], level)
         bare |= not told
         known = (float(each.deviation), float(each.low), float(each.high), p) if told and not same else (math.nan,) * 4

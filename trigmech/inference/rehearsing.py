@@ -1,4 +1,4 @@
-"""What rehearsals show: releases of public tables, from which the errors of fits are known.
+"""Rehearsals: releases of public tables, from which the errors of fits are known.
 
 A rehearsal releases a public table by the same design, once with noise and once with the opposite noise, and fits rows
 to both. The mean of both fits, minus the table, is a bias, because noise that enters linearly cancels. In functions
@@ -24,8 +24,9 @@ from trigmech.reconstruction.tables import cells_of_columns, copula_of
 
 # Rows of a rehearsal at most.
 MOST = 4_096
-# Biases are those of so many rehearsals, from the first on: of the smooth table alone. A fit of the fit hides what the
-# fit has lost already. For correlated numbers it shows a tenth to a half of the bias, the smooth table most of it.
+# Biases are those of so many rehearsals, from the first on: of the smooth table alone. The fit itself has lost a part
+# of the relations, so a rehearsal of the fit hardly shows this loss. For correlated numbers it shows a tenth to a half
+# of the bias, and the smooth table shows most of it.
 BIASED = 1
 # Tails that hold less than so many deviations of the noise in one frequency may be empty.
 NOISY = 2.0
@@ -65,8 +66,8 @@ def rehearsals(release: Release, points: Array, design: Design, rng: np.random.G
 def without_tails(column: ReleasedColumn) -> ReleasedColumn:
     """Return a released column without the outer positions of its numbers that together hold less than noise may.
 
-    Fits spread what noise leaves in empty tails, which widens columns and weakens relations. A rehearsal of a table
-    that has such tails already hardly shows this.
+    Noise leaves some frequencies in empty tails, and fits spread rows over these tails, which widens columns and
+    weakens relations. A rehearsal of a table that already has such tails hardly shows this.
     """
     k = len(column.partition.indicators)
     inside, most = column.mass[k:], NOISY * column.deviation

@@ -45,7 +45,7 @@ class SmoothFunctions:
         """Return the functions that are orthonormal where the positions have these probabilities (size_j,)."""
         found = [_orthonormal(partition, mass) for partition, mass in zip(partitions, masses, strict=True)]
         joint = [count for _, _, count, _ in found]
-        # Of wide tables fewer of a column, and of the widest no products.
+        # Wide tables have products of fewer functions of each column, and the widest tables have no products.
         while sum(joint) ** 2 > 2 * MOST_PRODUCTS:
             joint = [min(count, max(joint) - 1) for count in joint]
         return cls([values for values, *_ in found], [powers for _, powers, *_ in found], joint,
@@ -118,7 +118,7 @@ def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int, 
     basis, kept = [np.ones(len(p))], list[int]()
     for number, (values, _) in enumerate(raw):
         rest = values
-        # Twice, for what the first time rounds.
+        # Twice, because the first time leaves errors of rounding.
         for _ in range(2):
             for each in basis:
                 rest = rest - float(p @ (rest * each)) * each

@@ -1,7 +1,7 @@
 """Questions in SQL to imputations: each aggregate with an interval. Public.
 
-What runs is written anew from the parsed question (:mod:`trigmech.inference.sql_question`), in a database in memory
-that cannot open files, connect to anything or load extensions.
+The statement that runs is written anew from the parsed question (:mod:`trigmech.inference.sql_question`). It runs in a
+database in memory that cannot open files, connect to anything or load extensions.
 """
 
 import math
@@ -51,9 +51,9 @@ class Answer:
     level : float
         The probability with which each interval holds the true value.
     covers : str
-        What the true values are of.
+        A sentence that says whose true values the intervals hold: the private table's, or its population's.
     notes : tuple of str
-        What a reader should know, one sentence each.
+        Remarks for the reader, one sentence each.
     """
 
     keys: dict[str, list[Any]]
@@ -300,9 +300,9 @@ def _of_flat(imputations: Imputations, question: Question, function: str, value:
              ) -> tuple[tuple[float, float], str]:
     """Return the interval of an aggregate that is the same in all tables, and which sentence of `FLAT` says why.
 
-    What no table has can still be there. A count of such rows has the bound of :meth:`Imputations.unseen`. A quantile
-    is one of few values if many rows have the same one. If m draws of such a value agree, another draw differs with
-    probability 1 / (m + 2), by Laplace's rule of succession. Else nothing is known.
+    The private table can have rows that no imputed table has. A count of them has the bound of `Imputations.unseen`. A
+    quantile is one of few values if many rows have the same one. If m draws of such a value agree, another draw differs
+    with probability 1 / (m + 2), by Laplace's rule of succession. Else nothing is known.
     """
     everybody = float(imputations.n)
     if function in PLACES and 1.0 / (len(imputations) + 2) <= 1.0 - level + SAME:
@@ -333,7 +333,7 @@ def mostly_there(values: Array, level: float) -> bool:
 
 
 def _number(name: str, values: tuple[Any, ...] | None, place: int, growing: bool) -> float:
-    """Return an aggregate of a group as a number; NaN if the group is absent or has none, and 0 for counts and sums."""
+    """Return a group's aggregate as a number; NaN if the group or its value is absent, but 0 for counts and sums."""
     value = None if values is None else values[place]
     if value is None:
         return 0.0 if growing else math.nan

@@ -14,7 +14,7 @@ Tree = dict[str, Any]
 
 TABLE = "release"
 LONGEST_QUERY = 10_000
-# What may stand in an expression, by DuckDB's names.
+# The classes of expressions that a query may have, by DuckDB's names.
 CLASSES = {"COLUMN_REF", "CONSTANT", "FUNCTION", "COMPARISON", "CONJUNCTION", "OPERATOR", "CASE", "CAST", "BETWEEN",
            "TYPE"}
 # They grow with the rows of a table, so they are scaled to the private table's.
@@ -34,11 +34,11 @@ FUNCTIONS = {
 # One row, or few, decide them.
 ENDMOST = {"max", "min", "arg_max", "arg_min", "first", "last", "any_value"}
 REMEDY = ("ask for aggregates, such as avg(age) or count(*); rows are made by `trigmech sample`")
-# Of a query, what must be empty.
+# The parts that must be empty in a query.
 NO_PARTS = {"having": "having", "sample": "using sample", "qualify": "qualify"}
 # Comparisons that no row satisfies, or every row, if a text is not among the values.
 EQUALITIES = {"COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_IN", "COMPARE_NOT_IN"}
-# What the names of the ends of an interval end with.
+# The endings of the names of the two columns with the ends of an interval.
 ENDS = ("_low", "_high")
 # Takes the place of the table's name in a statement.
 MARK = "trigmech_imputed_table"

@@ -106,7 +106,7 @@ def _joined(ranges: Iterable[Range | None]) -> Range | None:
 
 
 def _cast(part: Any, own: Range | None) -> Range | None:
-    """Return the range of what a cast makes of a range. Whole numbers are rounded."""
+    """Return the range of a cast from the range of its argument. For whole numbers the ends are rounded outwards."""
     wanted = str((part.get("type_expr") or {}).get("type_name") or (part.get("cast_type") or {}).get("id")).upper()
     if own is None or wanted in FRACTIONS:
         return own

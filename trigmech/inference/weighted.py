@@ -57,7 +57,7 @@ class WeightedTable:
         return self.posterior.weights
 
     def variances(self, influence: ArrayLike) -> Variances:
-        """Return the variances (q,) of statistics: from noise, and from what the release did not measure.
+        """Return the variances (q,) of statistics: from noise, and from relations that the release did not measure.
 
         Parameters
         ----------
@@ -87,8 +87,9 @@ class WeightedTable:
 
         Notes
         -----
-        The variance is that of the noise, of what no measured function tells and, for a population, of sampling, with
-        the mean square of the bias that rehearsals of the release show. The bias is that of the influence's mean.
+        The variance is a sum: the variance by noise, the variance by relations that the release did not measure, for a
+        population the variance by sampling, and the mean square of the bias that rehearsals of the release show. The
+        bias is that of the influence's mean.
         :meth:`estimate` counts that of the statistic itself, which is larger where a statistic is far from linear, as
         coefficients of correlated columns are. A statistic on which no row has an influence has no interval (NaN),
         because nothing shows how far the true value may be from it.
@@ -177,8 +178,8 @@ class WeightedTable:
     def squared_bias(self, influence: ArrayLike) -> Array:
         """Return the mean square (q,) over the rehearsals of the bias of fits, for statistics with these influences.
 
-        What the fits of a rehearsal have too much is known for smooth functions of columns and pairs. An influence
-        (m, q) is regressed on these, and the rest is taken to have no bias.
+        The bias of a rehearsal's fits is known for smooth functions of columns and pairs. An influence (m, q) is
+        regressed on these functions, and the rest is taken to have no bias.
         """
         psi = self._checked(influence)
         if not self.rehearsed.size:
@@ -187,7 +188,7 @@ class WeightedTable:
 
     @cached_property
     def _biases(self) -> Array:
-        """What the fits of each rehearsal have too much (r, s) in the means of the functions that are regressed on."""
+        """The bias (r, s) of each rehearsal's fits, in the means of the functions on which influences are regressed."""
         return bias(np.array([[self.posterior.regressors(points).mean(axis=0) for points in each]
                               for each in self.rehearsed]))
 
