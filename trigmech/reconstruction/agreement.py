@@ -1,4 +1,4 @@
-"""Tables that agree with what else was measured of their columns: the frequencies, and the means of products of ranks.
+"""Tables that agree with the other measurements of their columns: the frequencies, and the means of products of ranks.
 
 A table of two columns has much noise in each cell, and an estimate of it loses a part of the dependence with the noise.
 One number for a pair, such as the mean of a product of ranks, has little noise. The rows cannot have both this mean and
@@ -30,7 +30,7 @@ FINEST = 1e-4
 
 
 class Agreement:
-    """What a release knows of its tables of two columns, beside these tables themselves."""
+    """The other measurements of a release by which its tables of two columns are corrected."""
 
     def __init__(self, release: Release, copula: Copula | None) -> None:
         self._columns, self._copula, measured = release.columns, copula, release.products
@@ -94,14 +94,15 @@ def corrected(table: Array, variance: Array, masses: Sequence[Array], noise: flo
               means: Array | None = None, deviations: Array | None = None) -> Array:
     """Return a table (a, b) with the smallest correction that makes it agree with other measurements.
 
-    The correction D minimises the sum of D^2 / ``variance`` and of the squared distances of what the table then says
-    from the measurements, in units of their deviations: from the ``masses`` (a,) and (b,) of rows and columns, with
-    deviation ``noise``, and from the ``means`` (q, r) of products of the ``scores`` (a, q) and (b, r).
+    The correction D minimises the sum of D^2 / ``variance`` and of the corrected table's squared distances from the
+    measurements, in units of their deviations. The measurements are the ``masses`` (a,) and (b,) of rows and columns,
+    with deviation ``noise``, and the ``means`` (q, r) of products of the ``scores`` (a, q) and (b, r), with
+    ``deviations``.
     """
     a, b = table.shape
     products = np.einsum("ix,jy->xyij", *scores).reshape(-1, a, b) if scores else np.zeros((0, a, b))
     apart, size = variance * products, a + b + len(products)
-    # The covariances of what is said by a table with this variance: of the sums of rows and columns, and of the means.
+    # The covariances of the sums of rows and columns, and of the means, in a table with this variance.
     matrix = np.zeros((size, size))
     matrix[:a, :a], matrix[a : a + b, a : a + b] = np.diag(variance.sum(axis=1)), np.diag(variance.sum(axis=0))
     matrix[:a, a : a + b], matrix[a : a + b, :a] = variance, variance.T

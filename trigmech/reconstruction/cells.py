@@ -29,9 +29,9 @@ LEAST, DOUBLINGS = 1e-3, 12
 def with_cells(known: TableEstimate, table: Array, noise: float, predict: Callable[[Array], Array]) -> TableEstimate:
     """Return the best blend of an estimate of a noisy table (a, b) and of the estimate of its cells one by one.
 
-    ``noise`` is the standard deviation in each entry; ``predict`` returns what a table (a, b) predicts of its cells. An
-    estimate that is sparse, or whose divergence is not known, remains; and that of a small table, which tells too
-    little of a prior.
+    ``noise`` is the standard deviation in each entry; ``predict`` maps a table (a, b) to a prediction of its cells. An
+    estimate remains if it is sparse or its divergence is not known, and if the table is small, because a small table
+    tells too little of a prior.
     """
     if known.sparse or known.divergence is None or table.size < LEAST_CELLS:
         return known

@@ -1,6 +1,6 @@
-"""Compiled: what a sweep of one column reads, in the order in which it reads it.
+"""Compiled: the numbers that a sweep of one column reads, in the order in which it reads them.
 
-:mod:`trigmech.reconstruction.row_kernels` sweeps the column with it.
+:mod:`trigmech.reconstruction.row_kernels` sweeps the column with them.
 """
 
 from typing import NamedTuple
@@ -16,8 +16,8 @@ class Tables(NamedTuple):
     """The tables of a column, with the cells of the column's own maps next to each other.
 
     Table s begins at start[s], and has the column's own map own[s]; the other columns' maps have strides. Column -1
-    means no column. For each cell: its place ``cells`` in the objective's tables, its weight w and its residual R, what
-    it costs to enter it, w (1 + 2 R), and what it costs to stay in it, w (1 - 2 R).
+    means no column. For each cell: its place ``cells`` in the objective's tables, its weight w and its residual R, the
+    cost w (1 + 2 R) of entering the cell, and the cost w (1 - 2 R) of staying in it.
     """
 
     start: Integers
@@ -86,7 +86,7 @@ def find_factors(objective: Objective, block: NDArray[np.int32], j: int, factors
 def find_costs(tables: Tables, parts: MovedProducts, cell: NDArray[np.int32], histogram: Floats, firm: float,
                feature: Floats, block: NDArray[np.int32], places: Integers, factors: Floats, slopes: Floats,
                costs: Floats) -> None:
-    """Write what the objective would change by without each entry (block,) of the moved column.
+    """Write how much the objective would change without each entry (block,) of the moved column.
 
     ``cell`` and ``feature`` are those of the column's positions. ``slopes`` (2, block) is room.
     """
@@ -126,7 +126,7 @@ def find_slopes(parts: MovedProducts, factors: Floats, n: int, linear: Floats, c
 
 @inner
 def add_cells(tables: Tables, places: Integers, n: int, many: Integers, gain: Floats) -> None:
-    """Write what entering each cell (maps, cells) of the moved column's maps costs in all tables of a block's row n.
+    """Write the costs of entering each cell (maps, cells) of the moved column's maps, in all tables of a block's row n.
 
     No part of an array has a name here: its references would be counted, which takes longer than a few additions.
     """
@@ -142,7 +142,7 @@ def add_cells(tables: Tables, places: Integers, n: int, many: Integers, gain: Fl
 
 @inner
 def add_gain(gain: Floats, cell: NDArray[np.int32], k: int, tried: Floats) -> None:
-    """Add to each position what its cell in map k has."""
+    """Add to each position the gain of its cell in map k."""
     for y in range(len(tried)):
         tried[y] += gain[np.uint64(k), np.uint32(cell[np.uint64(k), y])]
 

@@ -68,7 +68,7 @@ class Opened:
 
 
 def released_columns(looks: Sequence[Measurement[Look]]) -> tuple[ReleasedColumn, ...]:
-    """Return the distributions of columns from their looks. Numbers share a prior of what their densities are like."""
+    """Return the distributions of columns from their looks. The densities of numbers share a prior."""
     opened = [_opened(look) for look in looks]
     priors = shared_priors([each.density for each in opened])
     return tuple(each.under(prior) for each, prior in zip(opened, priors, strict=True))

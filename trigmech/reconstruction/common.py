@@ -38,7 +38,7 @@ def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]])
 
 
 def positioned(release: Release) -> Release:
-    """Return a release with columns, of which rows can be made; releases of one set of functions need none."""
+    """Return a release with columns, of which rows can be made; a release of one set of functions needs no columns."""
     if release.columns or release.of_one_set:
         return release
     columns = common_positions(release.domain, release.known)
@@ -59,7 +59,7 @@ def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
     cuts, details = np.unique(np.concatenate([column.partition.edges[:1], *asked])), of_kind(own, Detail)
     for each in details:
         low, high = each.query.edges[[0, -1]]
-        # What the look makes of an interval that a detail divides is a guess.
+        # Within an interval that a detail divides, the look's density is only a guess.
         if not ((cuts > low) & (cuts < high)).any():
             column = _joined(column, low, high)
     column = _cut(column, np.unique(np.concatenate([column.partition.edges, cuts])))

@@ -167,8 +167,8 @@ class Copula:
     def _mean(self, columns: tuple[int, ...], left: Sequence[Array], right: Sequence[Array]) -> Array:
         """Return the means (q, r) of products of functions of one column and of another.
 
-        ``left`` and ``right`` hold their coefficients (q, TERMS + 1) in the column's first variable, and for a column
-        with two variables what these are for rows with numbers less those for the others.
+        ``left`` and ``right`` hold their coefficients (q, TERMS + 1) in the column's first variable. For a column with
+        two variables, they also hold the coefficients for rows with numbers minus those for the other rows.
         """
         joined = self.correlations[np.ix_(*map(self._variables, columns))]
         found = np.asarray((left[0] * joined[0, 0] ** np.arange(TERMS + 1.0)) @ right[0].T)
@@ -250,7 +250,7 @@ class Copula:
 
     def _second(self, i: int, presence: Presence, rows: Codes, values: Array,
                 rng: np.random.Generator) -> tuple[int, Array, Array]:
-        """Write the first values (m,) of the second variable with the number i; return between what each must be."""
+        """Write the first values (m,) of the second variable with the number i; return i and the values' limits."""
         there = (self.orders[presence.column][rows[:, presence.column]] >= 0.0).astype(np.int64)
         values[:] = normal_values(there.astype(np.float64), rng)
         least, most = limits_of(there, values, 2)
@@ -258,7 +258,7 @@ class Copula:
 
 
 def _beside(joined: Array, left: Sequence[Array], right: Sequence[Array], steps: Sequence[list[Array]]) -> Array:
-    """Return what second variables add to the means (q, r) of products of functions of two columns.
+    """Return the contributions (q, r) of second variables to the means of products of functions of two columns.
 
     ``joined`` are the correlations of the first column's variables with the second one's. The mean of a product of
     functions of several normal variables is a sum over a power for each of these correlations (Kibble): m of both

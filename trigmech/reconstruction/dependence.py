@@ -12,7 +12,7 @@ from trigmech._arrays import Array
 ROUNDS, SETTLED = 20, 0.05
 # Squares and fourth powers of larger numbers would overflow.
 LARGEST = 1e60
-# The least sum of squares: what is divided by it stays finite.
+# The least sum of squares: numbers that are divided by it stay finite.
 FAINTEST = 1e-280
 # The least variance that a matrix of low rank leaves of the noise.
 LEAST_LEFT = 0.2
@@ -21,11 +21,12 @@ USUAL = 0.25
 # The largest eigenvalue of noise exceeds 2 by more than CHANCE times the size^(-2/3) in one of a hundred matrices (the
 # law of Tracy and Widom).
 CHANCE = 2.0
-# Noise has so many standard deviations less than once in 10^12 numbers. No rows have what lies that far outside of the
-# possible: it stays, so that the fit misses it and says so.
+# Noise has so many standard deviations less than once in 10^12 numbers. No rows have a number that lies so far outside
+# of the possible: the number stays, so that the fit misses it and says so.
 IMPOSSIBLE = 20.0
-# The prior of what it leaves of products of directions: the odds that all are 0; the smallest size and the number of
-# sizes, up to that of the largest product; fractions that are not 0; and the deviations in their mixture.
+# The prior of products of directions without their part in a matrix of low rank: the odds that all are 0; the smallest
+# size and the number of sizes, up to that of the largest product; fractions that are not 0; and the deviations in their
+# mixture.
 NOTHING, LEAST_SIZE, SIZES, FRACTIONS, MULTIPLES = 0.1, 0.5, 10, (0.3, 0.999), (0.5, 1.0, 2.0, 4.0)
 
 
@@ -192,10 +193,11 @@ def sparse_means(values: Array, scales: Array, largest: float = math.inf) -> Arr
 
 
 def _common(values: Array, places: NDArray[np.int64], above: float = 2.0) -> tuple[Array, float]:
-    """Return what a matrix of low rank explains (K,) of products, in units of their noise, and the rest's deviation.
+    """Return the part (K,) of products that a matrix of low rank explains, and the deviation of the noise in the rest.
 
-    Its eigenvalues exceed ``above`` in units of the noise times the root of the size. The matrix has followed as many
-    dimensions of the noise as it has parameters.
+    The products are in units of their noise, and so are both results. The matrix's eigenvalues exceed ``above``, in
+    units of the noise times the root of the size. The matrix has followed as many dimensions of the noise as it has
+    parameters.
     """
     held, own = np.unique(places, return_inverse=True)
     size, (first, second) = len(held), own.reshape(-1, 2).T

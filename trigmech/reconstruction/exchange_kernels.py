@@ -25,9 +25,9 @@ class Crossed(NamedTuple):
     times the codes of a row at ``at`` (s, 4): the first two are exchanged, the others stay; a stride of 0 means no
     column. Tables of two columns come first, those of three begin at ``wide[c]``. Tables of which all columns are
     exchanged do not change; they begin at ``last[c]``. A row's codes are its cells in the maps of these tables; those
-    of column j are code_of[j] to code_of[j + 1]. What stands next to each other is read together: the codes ``coded``
-    of a position, the first of which begin at code_start[j] for column j, and in ``held`` (cells, 2) the weight and
-    the residual of a cell, which has its place ``cells`` among all.
+    of column j are code_of[j] to code_of[j + 1]. Numbers that are read together stand next to each other: the codes
+    ``coded`` of a position, the first of which begin at code_start[j] for column j, and in ``held`` (cells, 2) the
+    weight and the residual of a cell, which has its place ``cells`` among all.
     """
 
     start: Integers
@@ -251,7 +251,7 @@ def _read(first: Integers, feature: Floats, features: Integers, columns: Integer
 @inner
 def _multiplied(exchanged: Integers, staying: Integers, weights: Floats, of: Integers, product: Floats, first: int,
                 last: int, one: Floats, two: Floats, change: float, gained: Floats) -> float:
-    """Add by how much the products' part of the objective grows, and write what each product's sum gains."""
+    """Return ``change`` plus the growth of the products' part of the objective; write how each product's sum grows."""
     for s in range(np.uint64(first), np.uint64(last)):
         k, h = np.uint64(exchanged[s, 0]), np.uint64(staying[s, 0])
         x, y, a, b = one[k], two[k], one[h], two[h]
@@ -312,7 +312,7 @@ def _gain(held: Floats, a: int, b: int, x: int, y: int) -> float:
 @inner
 def _places(begin: Integers, at: Integers, strides: Integers, s: int, one: Integers,
             two: Integers) -> tuple[int, int, int, int]:
-    """Return where the codes of two rows are in a table, a + x and b + y; x and y are what they would exchange."""
+    """Return where the codes of two rows are in a table, a + x and b + y; they would exchange x and y."""
     i, j, k, h = np.uint64(at[s, 0]), np.uint64(at[s, 1]), np.uint64(at[s, 2]), np.uint64(at[s, 3])
     p, q, u, v = strides[s, 0], strides[s, 1], strides[s, 2], strides[s, 3]
     return (begin[s] + u * one[k] + v * one[h], begin[s] + u * two[k] + v * two[h], p * one[i] + q * one[j],
@@ -347,7 +347,7 @@ def _alike(one: Row, two: Row, members: Integers, first: int, last: int) -> bool
 @inner
 def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
              cell: Codes) -> tuple[int, int, int, int]:
-    """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
+    """Return where two rows are in a table, a + x and b + y; they would exchange x and y."""
     a, b, x, y = 0, 0, 0, 0
     for c in range(crossings.columns.shape[1]):
         h = crossings.columns[t, c]
@@ -364,7 +364,7 @@ def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set:
 
 
 def wanted_rows(wants: Array, groups: Integers, held: Integers, rng: np.random.Generator) -> Integers:
-    """Return `OFFERS` rows (len(groups), `OFFERS`) for each of some groups, drawn from cells by what these want.
+    """Return `OFFERS` rows (len(groups), `OFFERS`) for each of some groups, drawn from the cells that the group wants.
 
     ``wants`` (g, c) are how much each cell is wanted by each group, and ``held`` (m,) the cell of each row. If no row
     is in any cell that a group wants, its rows are drawn from all.

@@ -41,10 +41,10 @@ def shrunk_frequencies(values: Array, noise: float) -> Array:
 
     They are the nearest probabilities, moved towards even ones. Without this, noise alone would choose a few categories
     that hold all rows. Let x be the variance of the noise over that of the frequencies about even ones. The latter is
-    what the measured frequencies show, and at least the one that plans assume. The distance from even probabilities is
-    divided by 1 + x^POWER. On public tables posterior means of Dirichlet priors were about as good for at most five
-    categories, and worse for more with little noise. Two categories have their posterior mean (`share_of_one`), and
-    many have `means_of_many`.
+    estimated from the measured frequencies, and is at least the one that plans assume. The distance from even
+    probabilities is divided by 1 + x^POWER. On public tables posterior means of Dirichlet priors were about as good for
+    at most five categories, and worse for more with little noise. Two categories have their posterior mean
+    (`share_of_one`), and many have `means_of_many`.
     """
     k = len(values)
     if k == 2:
@@ -138,7 +138,7 @@ def share_of_one(measured: float, noise: float) -> float:
     # For the prior of Jeffreys, Beta(1/2, 1/2), angles are evenly distributed.
     first, last = np.arcsin(np.sqrt([low, min(high, 1.0)]))
     shares = np.sin(first + (last - first) * MIDDLES) ** 2
-    # Without the square of what was measured, which does not depend on the share.
+    # Without the square of the measured share, which is the same for all shares.
     logarithms = shares / noise * ((measured - 0.5 * shares) / noise)
     weights = np.exp(logarithms - logarithms.max())
     return float(weights @ shares / weights.sum())

@@ -47,15 +47,15 @@ COARSE, MOST_LOOKS = 6, 1_024
 # The rows that may meet are so many places apart at most: another number for each column, because nothing would change
 # if two rows exchanged all columns.
 FARTHEST = 64
-# Blocks that are made at once; each makes up for what the exchanges of the one so many blocks before did.
+# Blocks that are made at once. Each block makes up for the exchanges of the block that comes so many blocks before it.
 CHAINS = 2
 
 
 class FurtherRows:
     """Draws any number of rows from fitted ones.
 
-    schema: Whose constraints all rows keep, as the fitted ones do.
-    release: That the points were fitted to.
+    schema: All rows keep its constraints, as the fitted ones do.
+    release: The fitted points were fitted to it.
     fitted: Points of weight 0 are left out.
     part: The part of all rows that these are, above 0: their tables have so much more noise.
 

@@ -75,8 +75,8 @@ def mix(state: NDArray[np.integer], differences: Floats, weights: Floats, offere
     Metropolis's rule has the density exp(-sum of weight difference^2) over the cells of tables, with a weight for each
     table; the differences are in rows, and kept up to date. An infinite one keeps rows out of its cell. Each row is
     visited once, in steps through all of them. It meets the last one before it that has the same entry in column ``by``
-    of so many ``groups``, or in any if that is below 0. What is exchanged does not decide who meets, so that offers are
-    as likely there as back. A pair gets an offer with a probability of ``part``.
+    of so many ``groups``, or in any if that is below 0. The exchanged entries do not decide which rows meet, so an
+    exchange is offered as often as its reverse. A pair gets an offer with a probability of ``part``.
     """
     members, moved, moves, first_of, last_of = (offered.members.of, offered.moved, 0, offered.members.start[own],
                                                 offered.members.start[own + 1])
@@ -147,7 +147,7 @@ def _change(differences: Floats, weights: Floats, at: Integers, stride: Integers
 @inner
 def _crossed(at: Integers, stride: Integers, s: int, one: NDArray[np.integer],
              two: NDArray[np.integer]) -> tuple[int, int, int, int]:
-    """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
+    """Return where two rows are in a table, a + x and b + y; they would exchange x and y."""
     i, j, k, h = np.uint64(at[s, 0]), np.uint64(at[s, 1]), np.uint64(at[s, 2]), np.uint64(at[s, 3])
     p, q, u, v = stride[s, 0], stride[s, 1], stride[s, 2], stride[s, 3]
     return (u * np.int64(one[k]) + v * np.int64(one[h]), u * np.int64(two[k]) + v * np.int64(two[h]),

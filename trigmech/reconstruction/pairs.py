@@ -49,7 +49,7 @@ class Pair:
         return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
 
     def without(self, empty: NDArray[np.bool_]) -> "Pair":
-        """Return the same with holes: the other entries get what these entries (a, b) have."""
+        """Return the same with holes in the ``empty`` entries (a, b), whose mass goes to the other entries."""
         table = np.where(empty, 0.0, self.table)
         total, left = float(self.table.sum()), float(table.sum())
         if self.sparse or not empty.any() or not min(total, left) > 0.0:
@@ -118,8 +118,8 @@ class Cells:
 def decoded(release: Release, measured: Measurement[Products], products: Array, raw: Array | None) -> list[Pair]:
     """Return the tables that products of contrasts tell.
 
-    ``products`` (K,) are what these differ by from those of independent columns. If ``raw`` (K,) are the same before
-    shrinkage, tables have holes. Contrasts have no margins, so they tell what a table has beside its columns.
+    ``products`` (K,) are their means minus those of independent columns. With ``raw`` (K,), the same before shrinkage,
+    tables have holes. Contrasts have no margins, so they tell a table's difference from that of independent columns.
     """
     made, numbers, alone, start, cells = list[Pair](), list[tuple[Array, Array]](), list[Array](), 0, Cells(release)
     for j, h in measured.query.pairs.tolist():
@@ -147,10 +147,10 @@ def with_holes(pairs: Sequence[Pair], numbers: Sequence[tuple[Array, Array]], al
 def shown_empty(numbers: Sequence[tuple[Array, Array]], alone: Sequence[Array], n: int) -> list[NDArray[np.bool_]]:
     """Return which cells (a, b) of each small table the release shows to be empty.
 
-    ``alone`` are the tables of independent columns, and ``numbers`` what the release shows of each cell and what these
-    predict, in units of the noise. Cells are empty, have few rows, or any share up to that of independent columns, and
-    all cells together show how often. Larger tables have estimates that know empty cells
-    (:mod:`trigmech.reconstruction.sparse`).
+    ``alone`` are the tables of independent columns. ``numbers`` are the released share of each cell and the predicted
+    share of independent columns, both in units of the noise. A cell is empty, has few rows, or has any share up to that
+    of independent columns; all cells together show how often each of these is so. Larger tables have estimates that
+    know empty cells (:mod:`trigmech.reconstruction.sparse`).
     """
     asked = [(own * n >= LEAST_ROWS) & (shares >= LEAST_SHARE)
              for own, (_, shares) in zip(alone, numbers, strict=True)]
@@ -170,9 +170,10 @@ def shown_empty(numbers: Sequence[tuple[Array, Array]], alone: Sequence[Array], 
 
 
 def _beside_margins(measured: Measurement[Marginal], alone: Array) -> tuple[Array, Array]:
-    """Return what a table shows of its cells (a, b) if its margins are known, and what these alone predict.
+    """Return a table's cells (a, b) with the margins of independent columns, and the cells that these columns predict.
 
-    The margins are known much better than a cell, so only what a table shows beside them counts: it has less noise.
+    Both are in units of the noise. The margins are known much better than a cell, so the table's own margins are left
+    out. The rest of the table has less noise.
     """
     noise = measured.deviation * math.sqrt(math.prod(1.0 - 1.0 / size for size in alone.shape))
     apart = np.clip(measured.means, -LARGEST, LARGEST) - alone
@@ -181,7 +182,7 @@ def _beside_margins(measured: Measurement[Marginal], alone: Array) -> tuple[Arra
 
 
 def _in_noise(cells: Array, alone: Array, noise: float) -> tuple[Array, Array]:
-    """Return cells (a, b), and what independent columns predict, in units of the noise.
+    """Return cells (a, b), and the prediction of independent columns, in units of the noise.
 
     Nothing is predicted of a larger table, or by a column of one level, so that no cell shows that it is empty.
     """

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-# Bytes of a line of the cache: what one call fetches.
+# Bytes of a line of the cache. One call fetches one line.
 LINE = 64
 # LLVM's function for it.
 NAME = "llvm.prefetch.p0"

@@ -156,7 +156,7 @@ class Ridge:
         part = variance / (1.0 + variance)
         made, deviation = estimate.copy(), np.full(estimate.shape, noise)
         found = predicted[own] + noise * part * apart
-        # What shrinkage took from the total goes to cells by their variances.
+        # The mass that shrinkage took from the total goes to cells in proportion to their variances.
         missing = float((predicted[own] - found).sum())
         made[own] = np.maximum(found + part * (missing / max(float(part.sum()), np.finfo(float).tiny)), 0.0)
         deviation[own] = np.maximum(noise * np.maximum(np.sqrt(part), FIRMEST), np.finfo(float).tiny)

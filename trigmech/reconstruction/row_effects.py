@@ -66,7 +66,7 @@ def by_row_effects(known: TableEstimate, table: Array, expected: Array, noise: f
 
 
 def shifts(expected: Array, noise: float, numbers: NDArray[np.bool_]) -> Callable[[Array], Array] | None:
-    """Return what predicts a table (levels, cells) by shifts of its levels alone; None if there is nothing to shift."""
+    """Return a function that predicts a table (levels, cells) by shifts of its levels; None without any to shift."""
     score = _score(expected[:, numbers].sum(axis=0)) if numbers.sum() > 1 else None
     if score is None:
         return None

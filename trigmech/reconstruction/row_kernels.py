@@ -23,7 +23,7 @@ CHUNK = 256
 # The number of rows whose cells and factors are found at a time.
 BLOCK = 32
 # After the first rows a sweep leaves out entries that cost less, where they are, than the best other position usually
-# would: less than the mean of what that was for the first rows, less so many of its standard deviations.
+# would: less than the mean of that position's cost for the first rows, minus so many of its standard deviations.
 BELOW = 0.5
 
 
@@ -54,14 +54,15 @@ def _sweep_column(objective: Objective, residuals: Residuals, rows: NDArray[np.i
                   sampled: int) -> int:
     """Move the entries of one column in rows (d, m), which are given column by column.
 
-    What entering and staying in a cell cost is kept beside the residuals, so that the cells that an entry may enter
-    follow each other in memory; a table of the column is small enough for the cache. The other entries of a row stay as
-    they are, so the places of its cells and the factors of its products are found for a block of rows at a time.
+    The costs of entering a cell and of staying in it are kept beside the residuals, so that the cells that an entry may
+    enter follow each other in memory; a table of the column is small enough for the cache. The other entries of a row
+    stay as they are, so the places of its cells and the factors of its products are found for a block of rows at a
+    time.
 
-    Near the end few entries move: those in cells with too many rows. What it costs to stay is one look for each table,
-    and what it costs elsewhere is one for each cell. So the second is sampled, and later entries are tried only if the
-    first is as high as in ordinary moves. The first is found for a block of rows at once, which holds until one of them
-    moves.
+    Near the end few entries move: those in cells with too many rows. The cost of staying takes one look for each table,
+    and the cost of other positions takes one look for each cell. So the cost of other positions is sampled, and later
+    entries are tried only if their cost of staying is as high as in ordinary moves. The costs of staying are found for
+    a block of rows at once, and they hold until one of these rows moves.
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups

@@ -91,7 +91,7 @@ class RowObjective:
             self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
 
     def frequencies(self, column: int, target: Array, weight: float, constant: float = 0.0) -> None:
-        """Add a column's frequencies (size,) as targets. A constant part of what they miss does not count."""
+        """Add a column's frequencies (size,) as targets. The part ``constant`` of their misfit does not count."""
         self._frequencies[self._first[column] : self._first[column + 1]] = target
         self._frequency_weights[column] = weight
         self.constant += constant
@@ -228,7 +228,7 @@ class CompiledObjective:
         self.firmness *= factor
 
     def missed(self, rows: Codes, least: float) -> float:
-        """Return the mean square of what products miss, in units of their deviations, of ``least`` rows at least."""
+        """Return the mean square misfit of products, in units of their deviations, of ``least`` rows at least."""
         missed, weights = -len(rows) * self._targets.products, self._arrays.products.weights / self.firmness
         add_products(self._arrays, rows, missed)
         return float((np.minimum(weights / len(rows) ** 2, 1.0 / least**2) * missed**2).sum()) / max(len(missed), 1)
@@ -291,8 +291,8 @@ class CompiledObjective:
                     tables: Sequence[int] | None = None) -> FittedRows:
         """Let the rows of a finished descent, in place, out of (some) sparse tables' cells of target 0.
 
-        Nothing else holds a row against the weight that these cells have now, so other tables and products lose what
-        the rows left. Then all rows move once more, around these cells, and make up for it.
+        These cells weigh more now than everything else, so other tables and products get a worse fit. Then all rows
+        move once more, around these cells, and make up for it.
         """
         walled, offset = copy(self), self._arrays.tables.offset
         walled._sparse = [each for each in self._sparse if tables is None or each[0] in tables]

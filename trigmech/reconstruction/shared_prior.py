@@ -1,4 +1,4 @@
-"""What the numbers of a table have in common: how wide they are, and where in their bounds they lie.
+"""The prior that the numbers of a table share: how wide they are, and where in their bounds they lie.
 
 With much noise a column alone tells little of its shape. Bounds are often chosen alike for all columns, so the columns'
 densities resemble each other. Prior probabilities of widths and of places are estimated from all columns together

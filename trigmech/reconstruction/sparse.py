@@ -172,7 +172,7 @@ def beside_finer(known: TableEstimate, table: Array, noise: float, maps: Sequenc
     """Return the estimate of a table (a, b) that also uses a sparse one of the same columns in finer cells.
 
     Both were measured. The sums of the finer cells say which cells are empty, so the two tables do not contradict each
-    other. Of the other cells, each measurement counts by its precision. ``known`` remains if a cell of the finer table,
+    other. In the other cells, each measurement counts by its precision. ``known`` remains if a cell of the finer table,
     whose positions have the cells ``finer_maps``, lies in two cells of ``maps``.
     """
     at = []
@@ -197,8 +197,8 @@ def with_margins(mass: Array, margins: Sequence[tuple[Array, Array]]) -> Array:
 
     ``margins`` are pairs of frequencies (size,) and their variances (size,). A sparse table shows where a column has
     rows. The column's own measurement may not: a piece of its density is even, where the truth has a few values. The
-    squared distance of both, beyond the margin's variance and what noise adds to it, is taken as the variance of the
-    column's own frequencies, the same for all, and each frequency is averaged by these precisions.
+    mean squared distance of both, minus the margin's variance and an allowance for chance, is taken as the variance of
+    the column's own frequencies, the same for all, and each frequency is averaged by these precisions.
     """
     if not margins or not (total := float(mass.sum())) > 0.0:
         return mass

@@ -342,7 +342,7 @@ class Targets:
                 # A row in an empty interval is worse than one more row elsewhere, so it costs more.
                 empty = count * column.mass < EMPTY
                 wanted, weight = column.mass - empty * FROM_EMPTY / count, float((firmness / own**2).sum())
-                # No rows change what empty categories add to the objective, and it must not end the descent early.
+                # No rows change the part of the objective from empty categories. It must not end the descent early.
                 more = (wanted**2 - column.mass**2)[: len(column.partition.indicators)]
                 asked.frequencies(j, wanted, weight, weight * float(more.sum()))
         if measured is not None and len(self.products) and not measured.query.tells_tables:

@@ -1,10 +1,10 @@
 """Tails of a column: where noise hides its mass, the density falls.
 
-Pieces of equal density (:mod:`trigmech.reconstruction.columns`) follow what is clear of noise, and a tail never is:
-some noise stays far out as mass, which widens the column and weakens its correlations. So at both ends of the range the
-intervals that together hold little more than noise get a falling density, a generalised Pareto distribution (Pickands
-1975) with the mass that the pieces give them. Its scale and shape are averaged by their likelihood over a grid, and the
-average is weighed against the pieces, each of which has its price, so that a heavy value far out stays.
+Pieces of equal density (:mod:`trigmech.reconstruction.columns`) follow a column where it is clear of noise, and a tail
+never is: some noise stays far out as mass, which widens the column and weakens its correlations. So at both ends of the
+range the intervals that together hold little more than noise get a falling density, a generalised Pareto distribution
+(Pickands 1975) with the mass that the pieces give them. Its scale and shape are averaged by their likelihood over a
+grid, and the average is weighed against the pieces, each of which has its price, so that a heavy value far out stays.
 """
 
 from itertools import product
@@ -48,7 +48,7 @@ def with_tails(ends: Integers, each: Array, values: Array, factor: Array, invers
         columns = (factor[:, ::-1] if turned else factor)[:, start:]
         residual = values - factor @ each + columns @ own[start:]
         pieces = c - ends[::-1] if turned else ends
-        # What a single interval holds beyond doubt, such as a value that many rows share, is no part of a tail.
+        # A mass that a single interval holds beyond doubt, as of a value that many rows share, is no part of a tail.
         alone = np.sqrt((inverse**2).sum(axis=1))[::-1 if turned else 1][start:]
         spikes = np.where(own[start:] > SPIKE * alone, own[start:], 0.0)
         made = _averaged(own[start:], spikes, residual, columns, int((pieces > start).sum()))
@@ -61,7 +61,7 @@ def with_tails(ends: Integers, each: Array, values: Array, factor: Array, invers
 
 
 def _falling(tail: Array) -> Integers:
-    """Return ends of pieces of a tail, 0 and its length included: of each half of what is left, so far as it counts."""
+    """Return ends of pieces of a tail, 0 and its length included: each piece has half of the mass that is left."""
     left = np.cumsum(tail[::-1])[::-1] / tail.sum()
     halves = np.searchsorted(-left, -(0.5 ** np.arange(1.0, HALVES + 1.0)))
     return np.unique(np.concatenate([[0], np.maximum(halves, 1), [len(tail)]]))

@@ -29,7 +29,8 @@ class MomentTargets:
 
     The marginals are of the domain's numbers, where their columns hold no special value, or None; frequencies are of
     each group's indicators; columns (p, d) are the means of T_1, ..., T_p of each coordinate, p at least 12; means (K,)
-    are of the functions, with how far they may be from the truth, and what is expected under independent columns.
+    are those of the functions; deviations (K,) are how far the means may be from the truth; expected (K,) are the means
+    under independent columns.
     """
 
     marginals: SmoothMarginals | None
@@ -95,7 +96,7 @@ def nearest_frequencies(noisy: Array, complete: bool) -> Array:
 
 
 def _frequencies(index: FunctionIndex, means: Array, group: OneHotGroup) -> Array:
-    """Return the frequencies of a group's indicators: the nearest to the released ones, or even where none is."""
+    """Return the frequencies of a group's indicators: nearest to the released ones, or to even ones if not released."""
     places = index.alone(group.coordinates)[0]
     even = 1.0 / (len(places) + (not group.complete))
     return nearest_frequencies(np.where(places < 0, even, means[places]), group.complete)

@@ -35,7 +35,7 @@ LEAST = 1e-6
 class Thinning:
     """Chooses some of the fitted rows.
 
-    domain: Of the points.
+    domain: The domain of the points.
     points (m, D): 2 to `MOST` fitted rows of equal weights.
 
     Privacy: post-processing. Cost: for 1,024 rows and 17 columns .02 s and 4 MB; both grow with the square of m.
