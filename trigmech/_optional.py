@@ -27,7 +27,7 @@ class Later:
 
 
 def need(extra: str, purpose: str) -> None:
-    """Raise a MissingLibraryError if a library of an extra is not installed; if none is missing, all can be imported.
+    """Raise a MissingLibraryError if a library of an extra is not installed; otherwise all can be imported.
 
     The message begins with the purpose that the libraries are needed for, and names them and the extra.
     """

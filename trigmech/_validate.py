@@ -18,7 +18,8 @@ LARGEST_COUNT = 2**53
 # Names, purposes and places of proofs are for people.
 LONGEST_TEXT = 10_000
 
-# What a value of a file must be: its type, and for integers and numbers the least, for texts the greatest length.
+# The kind of a value in a file: its type, alone or with a limit. The limit is the least integer or number, or the
+# greatest length of a text.
 Kind = type | tuple[type, int]
 RULES = {bool: "true or false", int: "an integer", Real: "a finite number", float: "a number with a decimal point",
          list: "a list"}

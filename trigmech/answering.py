@@ -50,7 +50,7 @@ class Answers:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answering(NoisyMoments):
-    """Noisy moments and a distribution that is fitted to them: what answers questions.
+    """Noisy moments and a distribution that is fitted to them; together they answer questions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an acceptance test asks: criteria, and the file that lists them. Public."""
+"""The criteria of an acceptance test, and the file that lists them. Public."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ def checked(criteria: Any) -> tuple[Criterion, ...]:
 
 
 def _question(criterion: Criterion) -> tuple[Any, ...]:
-    """Return what is asked, apart from limits and parts of the budget: asked twice, it would be paid twice."""
+    """Return a criterion without its limit and its part of the budget: two that are equal would be paid twice."""
     return criterion.measure, frozenset(criterion.columns), criterion.bins, criterion.clip
 
 

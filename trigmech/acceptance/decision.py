@@ -86,7 +86,7 @@ class Acceptance:
     n : int
         Rows of the table, or persons.
     budget : Budget
-        What was spent, or would be.
+        The budget that was spent, or would be spent.
     ledger : Ledger or None
         The charge and the proved guarantee; None before anything is charged.
     """
@@ -130,7 +130,7 @@ class Acceptance:
 
 
 def plan_acceptance(release: Synthesis, criteria: Sequence[Criterion] | str | Path, budget: Budget) -> Acceptance:
-    """Return an acceptance test without values: what noise a budget would leave. Nothing private is read.
+    """Return an acceptance test without values: the noise that a budget would leave. Nothing private is read.
 
     Parameters and errors are those of :func:`trigmech.accept`.
     """
@@ -151,7 +151,7 @@ def accept(release: Synthesis, table: Any, criteria: Sequence[Criterion] | str |
     criteria : sequence of Criterion, or path
         The criteria, or a file of them (:func:`trigmech.acceptance.criteria.load_criteria`).
     budget : Budget
-        What the test spends, in addition to the release. Laplace noise if delta is 0, else Gaussian noise.
+        The budget of the test, in addition to that of the release. Laplace noise if delta is 0, else Gaussian noise.
     rng : numpy.random.Generator, optional
         Makes the test a repeatable *simulation*, which is not private.
     ledger : path, address or LedgerFile, optional

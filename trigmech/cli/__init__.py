@@ -7,7 +7,7 @@ from trigmech.errors import MissingLibraryError
 
 
 def main() -> None:
-    """Run the command line, or end with status 2 and one line that names what to install for it."""
+    """Run the command line, or end with status 2 and one line that names the extra to install."""
     try:
         need("cli", "the command line")
     except MissingLibraryError as error:

@@ -222,14 +222,14 @@ def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
     written: Written,
     against: Annotated[str | None, typer.Option(
-        help="The private table: the command then also does what `trigmech check` does, on standard error. NOT "
+        help="The private table: the command then also checks it, as `trigmech check` does, on standard error. NOT "
              "PRIVATE: do not publish the counts.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the faults of a schema and end with status 3; without faults, print its constraints, the precision of its
     columns, and warnings.
 
-    With --against it also lists what `trigmech check` finds in a private table, for yourself alone.
+    With --against it also lists the findings of `trigmech check` in a private table, for yourself alone.
 
     Example: `trigmech schema check schema.toml`
     """
@@ -367,7 +367,7 @@ def report(
     limits: Limits = None,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained page: what the release is good for, each column, pairs, and the privacy statement.
+    """Write one self-contained page: the uses of the release, each column, pairs, and the privacy statement.
 
     Example: `trigmech report clinic.tm --out clinic.html`
     """
@@ -390,6 +390,6 @@ def report(
 
 def main() -> None:
     """Run the command line."""
-    # What a command makes holds few cycles, and the usual searches for them take a twentieth of a large release.
+    # A command's objects hold few cycles, and the usual searches for cycles take a twentieth of a large release.
     gc.set_threshold(*COLLECTED)
     end(lambda: _command()(prog_name="trigmech", standalone_mode=False))

@@ -1,4 +1,4 @@
-"""How the command line ends: one line on standard error, and an exit status that tells scripts what happened."""
+"""How the command line ends: one line on standard error, and an exit status that tells scripts the kind of error."""
 
 import os
 import sys
@@ -49,7 +49,7 @@ def _stop(message: str, status: int) -> NoReturn:
 
 
 def _wrong_usage(error: Any) -> NoReturn:
-    """End with what Typer says of the command's words, the given value, and where to read more."""
+    """End with Typer's message about the command's words, the given value, and where to read more."""
     context, option = getattr(error, "ctx", None), getattr(error, "param", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()

@@ -1,4 +1,4 @@
-"""The commands on ledgers: make, show, verify, raise, and add what other tools released."""
+"""The commands on ledgers: make, show, verify, raise, and add the releases of other tools."""
 
 from typing import Annotated
 

@@ -74,11 +74,11 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What measures a table of Parquet files."""
+    """The engine that measures a table of Parquet files."""
 
     engine: Annotated[str | None, typer.Option(metavar="NAME", show_default=False, help=(
-        "What measures Parquet files: processes on this machine (the default from 17 million rows on), dask or "
-        "spark."))] = None
+        "The engine that measures Parquet files: processes on this machine (the default from 17 million rows on), dask "
+        "or spark."))] = None
     workers: Annotated[int | None, typer.Option(
         min=1, show_default=False, help="The number of processes; default: one for each core.")] = None
     scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", show_default=False, help=(

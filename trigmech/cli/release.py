@@ -59,7 +59,7 @@ MISSED = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a release is asked to do."""
+    """The arguments and options of a release."""
 
     data: TableData
     schema: SchemaFile

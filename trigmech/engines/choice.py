@@ -31,10 +31,10 @@ def opened(table: Any, schema: Schema, progress: Progress | None = None, engine:
     Parameters
     ----------
     table : private
-        What :class:`trigmech.measurement.rows.PrivateTable` takes; a pattern or a list of Parquet files; a DataFrame of
-        Dask or Spark.
+        A table for :class:`trigmech.measurement.rows.PrivateTable`; a pattern or a list of Parquet files; a DataFrame
+        of Dask or Spark.
     schema, progress, least
-        As there.
+        As for that class.
     engine : {"processes", "dask", "spark"}, optional
         Default: the engine of the table's type; several processes for Parquet files of 2^24 rows and more, if this
         process may use more than one core; else this process.
@@ -110,7 +110,7 @@ def _kind(table: Any) -> Engine | None:
 
 
 def _default(files: ParquetFiles | TableFile, workers: int | None) -> Engine | None:
-    """Return the engine for files, if none was asked for."""
+    """Return the default engine for files; None if this process itself measures them."""
     if isinstance(files, TableFile) and (files.groups is None or files.path is None):
         return None
     if workers is not None:

@@ -132,7 +132,7 @@ def _as_told(column: Any, told: Any, person: bool) -> Any:
 
 
 def _as_values(column: Any) -> Any:
-    """Return a column as it is, or a dictionary of Arrow as what it holds: Dask cannot join those of partitions."""
+    """Return a column, with a dictionary of Arrow as plain values: Dask cannot join the dictionaries of partitions."""
     from pandas import ArrowDtype
 
     kind = column.dtype
@@ -205,9 +205,9 @@ def _client(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
 def _typed(frame: Any) -> Any:
     """Return a Dask DataFrame that refuses to convert other values to text: 1, 1.0 and "1" differ elsewhere.
 
-    Dask does so with columns that have no type when it takes a dataframe of pandas or what a function returns. What it
-    did to a frame that is persisted cannot be seen. A dataframe of pandas is refused here, what functions return where
-    the partition is made.
+    Dask converts columns without a type when it takes a dataframe of pandas or the result of a function. The
+    conversions of a persisted frame cannot be seen. A dataframe of pandas is refused here, and the result of a function
+    where the partition is made.
     """
     from dask.dataframe import DataFrame, Series
 
@@ -227,7 +227,7 @@ def _typed(frame: Any) -> Any:
 
 
 def _as_text(operation: Callable[[Any], Any], part: Any) -> Any:
-    """Return a partition with what Dask makes of columns without a type, or raise an InputError if one is no text."""
+    """Return a partition after Dask's conversion to text; raise an InputError if a column holds other values."""
     _check_texts(part if part.ndim == 2 else part.to_frame())
     return operation(part)
 

@@ -53,7 +53,7 @@ class FileWorkers:
         return self._files.chunks(schema) if self._buckets is None else self._buckets.tables()
 
     def answers(self, question: PieceQuestion) -> Iterator[PieceSums]:
-        """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice."""
+        """Yield the answer of each piece once. If a process ends early, its pieces are measured again."""
         packed = question.packed()
         buckets = self._buckets
         if buckets is not None and not buckets.paths:

@@ -1,7 +1,7 @@
-"""PRIVATE. What a worker does: it reads a piece of a table, and answers with sums. Nothing else of the piece leaves it.
+"""PRIVATE. A worker reads a piece of a table, and answers with sums. Nothing else of the piece leaves the worker.
 
-The messages of the libraries beneath may quote cells, and other programs log and show what a worker raises. So nothing
-is raised there: an answer has a problem instead, in this package's own words, or as the bare type of an error.
+The messages of the libraries beneath may quote cells, and other programs log and show the errors of a worker. So it
+raises no error: an answer has a problem instead, in this package's own words, or as the bare type of an error.
 """
 
 import pickle

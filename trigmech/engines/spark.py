@@ -104,7 +104,7 @@ def _frame_of(session: Any, files: Sequence[TableFile], names: Sequence[str]) ->
     hidden = [str(file.path) for file in files if file.path is not None and file.path.name[0] in "._"]
     if hidden:
         raise InputError(f"Spark ignores files whose names begin with '.' or '_': rename {hidden[0]!r}")
-    # What looks like a pattern is a name here.
+    # These are names: the signs of patterns are escaped.
     paths = [re.sub(r"([\\*?{}\[\]])", r"\\\1", str(file.path.absolute())) for file in files if file.path is not None]
     frame = row_free(lambda: _selected(session.read.parquet(*paths), names), READING)
     _check_times(frame, [name for name in names if getattr(plain_type(files[0].types[name]), "tz", None) is None])

@@ -17,7 +17,7 @@ NO_CATEGORIES = ("Dask and Spark cannot find private categories; give the catego
 
 
 class Workers(Protocol):
-    """A table in pieces, and who measures them: what an engine is."""
+    """A table in pieces, and the workers that measure them: the interface of an engine."""
 
     library: str | None
     categorical: tuple[str, ...]
@@ -36,14 +36,14 @@ class Workers(Protocol):
 
 
 class ClusterWorkers:
-    """What Dask and Spark have in common: their workers keep the cells."""
+    """The common part of the workers of Dask and Spark: they keep the cells."""
 
     def __init__(self, schema: Schema) -> None:
         if schema.private_categories:
             raise InputError(NO_CATEGORIES)
 
     def tables(self, schema: Schema) -> Iterable[Any]:
-        """Refuse what needs the cells themselves."""
+        """Refuse, because only the workers have the cells."""
         raise InputError(NO_CATEGORIES)
 
 
@@ -56,9 +56,10 @@ def check_columns(held: Sequence[str], wanted: Iterable[str]) -> None:
 
 
 def row_free(work: Callable[[], Any], why: str, **causes: str) -> Any:
-    """Return what a library returns, or raise an error without its words, which could quote a row.
+    """Return a library's result, or raise an error without the library's words, which could quote a row.
 
-    The error says ``why``, or what stands for its name among the causes, with its name in the place of {}.
+    The error says ``why``, or the text that the causes have for the name of the library's error. This name takes the
+    place of {}.
     """
     try:
         return work()

@@ -4,17 +4,17 @@ This is of releases of moments; :mod:`trigmech.evaluation.resampling` of those o
 
 The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). For a measured moment, the table's
 mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
-deviation t measured with noise s; what the fit did not reach of the target is known and added. A target that its
-released mean refutes is not believed: the mean then is, with all of its noise. What was not measured
-adds the variance that the planner supposes (`priors.prior_single`, `prior_pair`, and so on). The normal distribution is
+deviation t measured with noise s. The distance of the fit from the target is known and added. If the released mean
+refutes the target, the mean is believed instead, with all of its noise. Each moment that was not measured adds the
+variance that the planner supposes (`priors.prior_single`, `prior_pair`, and so on). The normal distribution is
 exact for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
 
 If a family treats all columns alike, the planner lists the products that were not measured. For any other family, each
 query f itself gives the unmeasured part: g = f - sum over the measured r of c_r phi_r at points of the cube,
 whatever products it is made of. If the columns are independent with the density 1 / (pi sqrt(1 - x^2)), the products
 are orthogonal, with mean squares 1/2 for one column, 1/4 for two, and so on; the variance of g times the largest ratio
-of a supposed variance to such a mean square is then at least what the planner supposes of products of up to three
-columns.
+of a supposed variance to such a mean square is then at least the variance that the planner supposes of products of up
+to three columns.
 """
 
 from collections.abc import Callable
@@ -42,8 +42,8 @@ POINTS_AT_A_TIME = 4_096
 RESIDUAL_POINTS = 256
 # Unmeasured moments are assumed to be this much larger than the planner's priors, which are average values.
 CAUTION = 1.5
-# A released mean refutes a target that is further from it than this many standard deviations of its noise: among some
-# thousand true means normal noise puts none so far, and Laplace noise one in 300.
+# A released mean refutes a target that is further from it than this many standard deviations of its noise. Normal noise
+# hardly moves one of some thousand means so far, and Laplace noise moves one in 300.
 REFUTED = 4.0
 
 

@@ -47,14 +47,14 @@ ROUNDING = 1e-12
 class Causes:
     """Sizes of the causes of errors, of d columns and their d (d - 1) / 2 pairs; public.
 
-    columns (d, 4): Of the score of a column: noise, rows within one interval, how much it stands out, chance.
-    pairs (pairs, 5): Of the score of a pair: dependence that noise may hide, noise in the cells that a dependence
+    columns (d, 4): The causes of a column's error: noise, rows within one interval, how much it stands out, chance.
+    pairs (pairs, 5): The causes of a pair's error: dependence that noise may hide, noise in the cells that a dependence
       fills, dependence within cells, noise of both columns, chance.
-    correlations (c, 4): Of the correlation of two numbers: noise, the correlation itself, the spread of both columns,
-      chance. ``places`` are the pairs of columns that have one.
+    correlations (c, 4): The causes of the error of two numbers' correlation: noise, the correlation itself, the spread
+      of both columns, chance. ``places`` are the pairs of columns that have one.
     strengths (pairs,): How strongly both columns depend on each other, as released; ``above``: whether this is more
       than noise explains.
-    groups (2 t,): Of each table, both ways: the noise in the mean of one column over the rows of a group of the other,
+    groups (2 t,): For each table, both ways: the noise in the mean of one column over the rows of a group of the other,
       in standard deviations, times the group's part of all rows.
     groups_chance: The mean error of means over groups that chance makes, in standard deviations; 0 without groups of
       100 rows.

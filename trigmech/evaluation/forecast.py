@@ -32,9 +32,9 @@ SIZES = 200
 # Weights of the causes, in the order of their arrays.
 OF_NUMBERS, OF_CATEGORIES = (0.52, 0.05, 0.5, 0.15), (1.0, 0.0, 0.0, 0.2)
 OF_PAIRS, OF_CORRELATIONS = (0.21, 0.11, 0.08, 0.47, 0.58), (0.66, 0.033, 0.12, 0.79)
-# Rows, which fit all tables at once, are wrong by about this part of what each table is.
+# The rows fit all tables at once, so a table of the rows is wrong by about this part of the shrunken table's error.
 OF_LEFT = 0.8
-# Of means over groups: dependence that noise may hide, noise of both columns, chance. Of regressions: dependence that
+# For means over groups: dependence that noise may hide, noise of both columns, chance. For regressions: dependence that
 # noise may hide, the square of the noise of both columns.
 OF_GROUPS, OF_REGRESSIONS = (0.2, 0.44, 1.24), (0.39, 1.7)
 # Nine of ten errors are at most the second multiple of the expected one; and nineteen of twenty at least the first.
@@ -144,7 +144,7 @@ class Forecast:
                 mean, fresh = (float(np.mean([getattr(each, part) for each in errors])) for part in ("error", "fresh"))
                 found += [self._measure(name, mean, fresh),
                           self._measure(worst_name, largest.error, largest.fresh, largest.name)]
-        # Of these there is one figure only, so it is taken at the upper end of its bar, as a pair's is.
+        # There is only one figure of each kind, so its light is that of the upper end of its bar, as for a pair.
         for name, kind, error in (("groups_mean", "groups", self.group_error),
                                   ("regression_loss", "regressions", self.regression_loss)):
             if np.isfinite(error):

@@ -163,7 +163,7 @@ def _measure(name: str, words: str, definition: str, value: float, fresh: float 
 
 def _light(limit: LightLimits, name: str, value: float, fresh: float | None) -> Light:
     if name == "copies":
-        # What chance makes equal does not count.
+        # Copies that chance alone makes do not count.
         return limit.light(max(value - (fresh or 0.0), 0.0))
     return limit.light(value, fresh)
 

@@ -1,10 +1,10 @@
 """Plausible private tables, made from a release: each is a possible truth, for error bars.
 
 Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
-and products are the fitted targets and a normal deviation of what shrinkage leaves open: by Tweedie's formula the
-posterior variance is that of the noise times the derivative of the shrunken value. Nothing was measured within
-cells, so dependence there continues the dependence between them. Products of contrasts tell few cells, so finer cells
-depend on each other by chance, too.
+and products are the fitted targets plus a normal deviation, because shrinkage leaves the truth open: by Tweedie's
+formula the posterior variance is that of the noise times the derivative of the shrunken value. Nothing was measured
+within cells, so dependence there continues the dependence between them. Products of contrasts tell few cells, so finer
+cells depend on each other by chance, too.
 """
 
 import math
@@ -34,7 +34,7 @@ from trigmech.reconstruction.tables import Targets, cells_of_columns, independen
 
 # For the derivative: random directions, and the step in units of the noise.
 DIRECTIONS, STEP = 4, 0.05
-# Dependence may hide below the noise: in standard deviations of what noise alone contributes to a mean square.
+# Noise may hide so much dependence, in standard deviations of the mean square of noise alone.
 HIDDEN = 0.5
 # Where in an interval the rows are is not known: at u^g of it for even u, the logarithm of g of this deviation.
 UNEVEN = 0.7

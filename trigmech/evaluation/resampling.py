@@ -1,9 +1,9 @@
 """Error bars of any statistic by resampling: the same release of plausible private tables.
 
-Two errors are looked at. How far is each plausible table (:mod:`trigmech.evaluation.plausible`) from the fit: that
-includes what the fit missed. And how far is each from the fit of a release of its own, with simulated noise of the same
-scales: that includes what noise, shrinkage and the finite number of rows do to a table. The larger root mean square
-counts. A normal distribution gives bounds, times a factor that was set by simulation on made tables.
+Two errors are looked at. The first is the distance of each plausible table (:mod:`trigmech.evaluation.plausible`) from
+the fit: it includes the misfit. The second is the distance of each from the fit of a release of its own, with simulated
+noise of the same scales: it includes the effects of noise, shrinkage and the finite number of rows. The larger root
+mean square counts. A normal distribution gives bounds, times a factor that was set by simulation on made tables.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,8 @@ class Resamples:
         if parts:
             largest = deviation.max(axis=0, initial=0.0)
         else:
-            # What never differs does not show how far the private table's may be. A bound of 0 would say: not at all.
+            # A value that is the same in all tables does not show how far the private table's may be. A bound of 0
+            # would say: not at all.
             flat = deviation <= SAME * np.abs(values)
             if flat.any():
                 deviation = np.where(flat & ~self._constant(answer, values), np.inf, deviation)

@@ -157,7 +157,7 @@ class FunctionIndex:
         return places, np.nonzero(self.degrees[places])[1].reshape(-1, 2)
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what each function is (K,), in words: "age", "T2(age)", "age * T3(income)", "work=Private".
+        """Return each function (K,) in words: "age", "T2(age)", "age * T3(income)", "work=Private".
 
         Parameters
         ----------

@@ -163,9 +163,9 @@ def even_edges(levels: Array | None, count: int) -> Array:
 def of_one_size(levels: Array | None, wanted: int, most: int) -> int:
     """Return a number of intervals, at least the wanted one if that is possible, which all have as many levels.
 
-    Of 80 levels in 64 intervals the first 16 would have two. Densities are smooth from interval to interval, so there
-    would be a false peak where intervals become narrower. The last interval can have fewer levels. There are at most
-    ``most`` intervals. Without levels, or if these lie on a logarithmic scale, the wanted number is returned.
+    If 80 levels were in 64 intervals, the first 16 would have two. Densities are smooth from interval to interval, so
+    there would be a false peak where intervals become narrower. The last interval can have fewer levels. There are at
+    most ``most`` intervals. Without levels, or if these lie on a logarithmic scale, the wanted number is returned.
     """
     if levels is None or on_logarithmic_scale(levels):
         return wanted

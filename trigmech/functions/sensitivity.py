@@ -46,7 +46,7 @@ kappa = sum_a w_a^2 and delta_i = sum_a v_a^2 (T_a(x_i) - T_a(y_i))^2. Then s_2 
     = sum_i delta_i + [(sum A)^2 - sum A^2 + (sum B)^2 - sum B^2]/2 - (sum C)^2 + sum C^2.
 
 *p = 2.* As 0 <= A_i <= kappa, (sum A)^2 <= d kappa sum A, the same for B; and -(sum C)^2 <= lambda^2 - 2 lambda sum C
-for every real lambda, by (sum C - lambda)^2 >= 0. What is left is a sum over columns of one function, so
+for every real lambda, by (sum C - lambda)^2 >= 0. The rest is a sum over columns of one function, so
 
     s_2 <= lambda^2 + d sup h,   h(x, y) = delta - 2 lambda C + d kappa (A + B)/2 - (A^2 + B^2)/2 + C^2.
 
@@ -94,7 +94,7 @@ ROUNDING = 1.0 + 1e-9
 ACCURACY = 1e-6
 # Nodes per degree of a certified supremum: 1/c^2 = 1.004, so it is 0.2% too large for a function from 0 up.
 _NODES = 25
-# More than what underflow can take from a sum of fourth powers of weights.
+# Underflow takes less than this from a sum of fourth powers of weights.
 _UNDERFLOW = 1e-290
 
 
@@ -189,7 +189,7 @@ def pair_l1_diameter(d: int, single: Sequence[float], paired: Sequence[float]) -
 
 
 def _weights(d: int, *lists: Sequence[float]) -> list[tuple[float, ...]]:
-    """Return the weights of columns and of pairs, checked, up to the last that is not 0; of pairs none if d is 1."""
+    """Return the weights of columns and of pairs, checked, up to the last that is not 0; () for pairs if d is 1."""
     check_integers(1, **{"the number of columns": d})
     kept = []
     for name, weights in zip(("columns", "pairs"), lists, strict=True):
@@ -265,7 +265,7 @@ def _features(d: int, v: tuple[float, ...], w: tuple[float, ...], angles: Array)
 
 
 def _between_nodes(lowest: float, highest: float, degree: int, nodes: int) -> float:
-    """Return what a polynomial of two variables, of this degree in each, cannot exceed between its nodes."""
+    """Return an upper bound of a polynomial of two variables, of this degree in each, given its extremes at nodes."""
     c = math.cos(degree * math.pi / (2 * nodes))
     return (lowest + highest) / 2.0 + (highest - lowest) / 2.0 / c**2
 

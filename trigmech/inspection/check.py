@@ -127,7 +127,7 @@ class TableLook:
     """The counts of all columns of a table, of its constraints and persons, while its rows pass."""
 
     def __init__(self, schema: Schema, names: Iterable[str] = ()) -> None:
-        # Derived numbers that the table has are read too, and compared with what they are to be.
+        # Derived numbers that the table has are read too, and compared with the results of their formulas.
         held = schema.completion.numbers.keys() & set(names)
         self._derived = {each.name: (MarkedRows(), each.formula) for each in schema.derived if each.name in held}
         self._declared, self.rows = schema, 0

@@ -61,7 +61,7 @@ class Frequent:
         different, first, counts = np.unique(values, return_index=True, return_counts=True)
         self.some = _thinned(np.union1d(self.some, different))
         if len(different) > COUNTED:
-            # What one loses here, each of more than so many others loses as well, so the bound holds.
+            # A count loses at most ``lost`` rows, and more than COUNTED counts lose as many, so the bound holds.
             self.complete = False
             lost = int(np.partition(counts, -COUNTED - 1)[-COUNTED - 1])
             most = np.flatnonzero(counts > lost)

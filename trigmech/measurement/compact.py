@@ -192,7 +192,7 @@ _lately: deque[Layout] = deque(maxlen=8)
 
 
 def _place(column: Column, values: Array) -> Array:
-    """Return what :func:`trigmech.schema.encoding.place_of` returns, in one pass if there is no transform."""
+    """Return the same as :func:`trigmech.schema.encoding.place_of`, in one pass if there is no transform."""
     return place_of(column, values) if column.transform else places_of(values, *column.bounds)
 
 

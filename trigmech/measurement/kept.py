@@ -135,7 +135,7 @@ class _Store:
     def close(self) -> None:
         self._held = []
         if self._file is not None:
-            # A full disk is an error once more when what waits to be written is thrown away.
+            # Closing writes the rest of the buffer, which fails again on a full disk; the file is thrown away anyhow.
             with suppress(OSError):
                 self._file.close()
             self._file = None

@@ -150,7 +150,7 @@ class PrivateTable:
         self.say("checking the table and the options" if checking else self._next, 0, 0)
         complete = completed_for_check(schema)
         self._buckets = Buckets(self._table, schema) if self._file and schema.person is not None else None
-        # Closes what is on the disk.
+        # Closes the temporary files.
         self._open = ExitStack()
         if self._buckets is not None:
             self._open.callback(self._buckets.close)

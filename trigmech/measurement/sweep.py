@@ -27,7 +27,7 @@ MOST_CELLS = 2**25
 
 
 class Sweep:
-    """What a sweep counts, see :class:`trigmech.measurement.counts.JointCounts`; public.
+    """The tables and products that a sweep counts, see :class:`trigmech.measurement.counts.JointCounts`; public.
 
     ``shapes`` are the numbers of cells of each column of each table.
     """

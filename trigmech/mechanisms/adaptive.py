@@ -75,7 +75,7 @@ class Select:
 class AdaptiveDesign:
     """The mechanism's rounds, with a charge for each. Public.
 
-    ``first`` is what the first round asks, with the noise that it will have.
+    ``first`` are the measurements of the first round, with the noise that they will have; empty if it is a choice.
     """
 
     n: int
@@ -215,7 +215,7 @@ class AdaptiveMechanism(Mechanism):
         """Return the queries that a round measures, with weights if these are measurements, or that it chooses from."""
 
     def predicted(self, so_far: SoFar, query: Query) -> Array:
-        """Return the frequencies, in the query's shape, that a table has by what is known.
+        """Return the frequencies of a table, in the query's shape, as the known facts predict them.
 
         A Select round chooses the tables that are furthest from this. By default the columns are independent. Your own
         prediction may use all that ``so_far`` holds, such as a fit to its measurements; it is clipped to [0, 1].
@@ -295,7 +295,7 @@ class AdaptiveMechanism(Mechanism):
                 continue
             sums = exact_sums(rows, [one.query for one in asked])
             if not charged:
-                # What can be refused of the rows is refused before.
+                # The sums above find the faults of the rows, so a refused table costs nothing.
                 session.charge(*design.charges)
                 charged = True
             if isinstance(each, Select):
@@ -329,7 +329,7 @@ class AdaptiveMechanism(Mechanism):
         return found
 
     def _expected(self, so_far: SoFar, kind: Measure | Select, asked: Sequence[Measurement[Query]]) -> list[Array]:
-        """Return what a Select round compares its tables with, in [0, 1] as the charge's bound of rounding takes it."""
+        """Return the predicted tables of a Select round, in [0, 1], as the charge's bound of rounding needs them."""
         found = list[Array]()
         for each in asked if isinstance(kind, Select) else ():
             if not each.query.ways:

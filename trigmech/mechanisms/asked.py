@@ -1,4 +1,4 @@
-"""Checks of what a round of a custom mechanism asks: what no file could hold costs nothing, or its round alone."""
+"""Checks of the rounds of custom mechanisms: queries that no file could hold cost nothing, or their round alone."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ MOST_APART = 1e40
 
 
 def check_sizes(asked: Sequence[Measurement[Query]], chooses: bool, before: int) -> None:
-    """Raise an InputError if memory or files might not hold what a round asks for, or a choice's tables are too large.
+    """Raise an InputError if memory or files might not hold a round's numbers, or a choice's tables are too large.
 
     before: How many numbers the earlier rounds released.
     """
@@ -50,7 +50,7 @@ def check_sizes(asked: Sequence[Measurement[Query]], chooses: bool, before: int)
 
 
 def evened(asked: Sequence[Measurement[Query]], norm: str) -> list[Measurement[Query]]:
-    """Return the measurements with weights in units of what their queries move by, the largest of them 1."""
+    """Return the measurements with each weight divided by its query's diameter, and the largest of them 1."""
     own = [each.weight / max(each.query.diameter(norm), 1e-300) for each in asked]
     largest = max(own, default=1.0)
     if not (0.0 < largest < math.inf and min(own, default=1.0) >= largest / MOST_APART):
@@ -68,7 +68,7 @@ def check_weights(asked: Sequence[Measurement[Query]]) -> None:
 
 
 def check_query_of_own(query: Query, domain: Domain) -> None:
-    """Raise an InputError if a query of somebody's own does not give, at some points, what a query must.
+    """Raise an InputError if a query of somebody's own breaks a rule of queries at some points.
 
     Otherwise the fault would be found after the budget is spent: in a later round, in the report, or in a file. A
     query's values at a point must not depend on other points, because then one replaced row would move all values.

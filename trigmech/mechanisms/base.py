@@ -324,7 +324,7 @@ def check_points(count: int, d: int) -> None:
 
 
 def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> None:
-    """Raise an InputError if an object does not return, at two points, what a FunctionSet of d columns does.
+    """Raise an InputError if an object does not behave, at two points, like a FunctionSet of d columns.
 
     Otherwise the fault would be found after the budget is spent, or never: for example, that a point's values depend
     on other points, so that one row moves the values of all rows.
