@@ -52,7 +52,7 @@ def measured(private: TableSource, schema: Schema, planned: Design, rng: np.rand
 
 
 def taken_up(account: Ledger, kept: rounds_file.RoundsFile) -> np.random.Generator:
-    """Give a ledger the run of a rounds file, with what another process charged; return its public random numbers."""
+    """Give a ledger the run of a rounds file, with the charges of another process; return its public random numbers."""
     account.run = kept.run
     if kept.resumed:
         account.written = [entry.charge for entry in (account.file.entries if account.file else ())
@@ -118,8 +118,8 @@ def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str
                      account: Ledger) -> tuple[Schema, Design]:
     """Return the schema with the categories that were found, and the design for it.
 
-    If a mechanism cannot measure so many, or has another kind of noise for them, half as many of each column are tried:
-    at the end none, for which there is a design that was checked before anything was charged.
+    If a mechanism cannot measure so many, or has another kind of noise for them, half as many of each column are tried.
+    In the end no category is left; the design for this was checked before anything was charged.
     """
     kept = max(map(len, found.values()))
     while kept:
@@ -137,7 +137,7 @@ def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str
 
 
 def with_room(planned: Design) -> Design:
-    """Return a design, once it is sure that a file holds what a run releases by it; an InputError otherwise."""
+    """Return a design if a file can surely hold the release of its run; raise an InputError otherwise."""
     schema = planned.schema_given
     check_room(schema, planned.all_charges, planned.measured,
                planned.mechanism.most_points(planned.n, schema.domain.d), MOST_FOUND * len(schema.private_categories))

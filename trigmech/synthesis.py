@@ -309,5 +309,5 @@ def _check(schema: Any, budget: Any) -> None:
         raise InputError(f"schema must be a Schema, not {type(schema).__name__}")
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
-    # It refuses what floating point cannot account for, which no planner has to know then.
+    # It refuses budgets that floating point cannot account for, so planners need not know of them.
     Ledger(budget)

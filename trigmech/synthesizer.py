@@ -68,9 +68,9 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     Notes
     -----
-    Privacy: that of :func:`trigmech.synthesize`. It covers what this estimator does alone: steps before it in a
-    pipeline that learn from the table, such as scalers, and searches that fit again and again without a shared ledger,
-    are not covered. Cost: likewise.
+    Privacy: that of :func:`trigmech.synthesize`. It covers this estimator alone. Steps before it in a pipeline that
+    learn from the table, such as scalers, and searches that fit again and again without a shared ledger, are not
+    covered. Cost: likewise.
 
     A dataframe whose names are not text, such as pandas's default numbers, counts as an array.
 

@@ -315,8 +315,8 @@ class ChebyshevBasis:
 
     def _walk(self, kernel: Callable[..., int], rows: NDArray, *arrays: NDArray | float) -> None:
         """Run a kernel on a chunk of rows, with its other inputs and its output."""
-        # One chunk at a time, so that a table in another layout or precision is never copied whole. Plain ndarrays
-        # only, and none that can be written to: a memory map or a read-only table would make the kernels compile twice.
+        # One chunk at a time, so that a table in another layout or precision is never copied whole. All blocks are
+        # plain ndarrays without write access: another type, such as a memory map, would make the kernels compile twice.
         block = np.ascontiguousarray(np.asarray(rows), dtype=np.float64).view()
         block.flags.writeable = False
         tree = self.tree

@@ -1,8 +1,8 @@
 """Questions to a table that is elsewhere: a run is repeated up to the first question without an answer.
 
-A run asks for sums, draws noise for them, and goes on by what it released, which is public. So whoever knows what was
-released so far can repeat it without the table: sums that were asked for before are not needed, as their draws are
-known, and the next question is the one at which the repetition ends.
+A run asks for sums, draws noise for them, and goes on with the released numbers, which are public. So anybody who has
+the numbers that were released so far can repeat the run without the table. Sums that were asked for before are not
+needed, because their draws are known. The next question is the one at which the repetition ends.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ class _AskedRows(PrivateRows):
 
 
 class Recorder:
-    """What a run has released so far, read from a history or a rounds file, and written to the latter.
+    """The numbers that a run has released so far, read from a history or a rounds file, and written to the latter.
 
     rounds: The rounds file; None for a simulation, and for repeating only the questions.
     """

@@ -1,7 +1,7 @@
 """Design files, for the parties that measure parts: public JSON, which is never executed.
 
-A file has what the design is made of: schema, number of persons, budget, mechanism with its options; and, after the
-first round, what was released. Whoever reads it makes the design anew, by the same version of the package.
+A file has the facts that determine the design: schema, number of persons, budget, mechanism with its options; and,
+after the first round, the released numbers. Each reader makes the design anew, with the same version of the package.
 """
 
 import json

@@ -43,7 +43,7 @@ class Part:
     KIND: ClassVar[str] = "trigmech part"
     PRIVACY: ClassVar[str] = "NOT PRIVATE: exact sums over persons; two such sums can reveal one person"
     TWICE: ClassVar[str] = "a part would be added twice: both files contain the same measured part"
-    # What a file has beside the sums, by name, as trigmech._validate.fields takes it.
+    # The fields of a file beside the sums, by name, as trigmech._validate.fields takes them.
     MORE: ClassVar[dict[str, Any]] = {}
 
     @classmethod
@@ -130,7 +130,7 @@ def check_question(part: Part, question: str) -> None:
 
 
 def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
-    """Return what answers the question that a part answers, and no other, by its sums."""
+    """Return a function that answers a part's own question, and no other, with the part's sums."""
     def answer(asked: Statistic, question: str) -> Total:
         check_question(part, question)
         if part.total.limbs.shape[1] != asked.size:

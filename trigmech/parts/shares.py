@@ -12,9 +12,10 @@ bounds. So the draw of a whole table is the sum of the parties' draws. This hold
 in sums), and so is noise that is not Gaussian. Each release checks, before the charge, that no persons give a draw of
 0.
 
-**The noise.** A charge has a scale s (standard deviation) and a sensitivity D in L2, also of one party's values, with
-what floats round: they are sums over some of the n persons. With a power of two g, 2^40 g <= s, and K <= 2^24 entries,
-replacing a person moves one party's integers round(values / g) by at most D' = D / g + sqrt(K) <= D / g + 2^12 in L2.
+**The noise.** A charge has a scale s (standard deviation) and a sensitivity D in L2. D holds also for one party's
+values, with the rounding of floats: they are sums over some of the n persons. With a power of two g, 2^40 g <= s, and
+K <= 2^24 entries, replacing a person moves one party's integers round(values / g) by at most
+D' = D / g + sqrt(K) <= D / g + 2^12 in L2.
 Each party adds, independently in each entry, z in Z of probability proportional to exp(-z^2 / (2 v)), with
 v = (s / g)^2 (D' g / D)^2 / (m - t), raised by a part in 10^12. As s / g >= 2^40 and m <= 10^4: v >= 2^66.
 
@@ -41,10 +42,10 @@ y - q; this is N(q, V) at y within 1 +- e(V). So the ratio of the two is within 
 (3) With V = (m - t) v and r = 2^10, the ratio in each entry is within exp(+-(3 10^4 e(2^65) + 5 e(2^10))), which for
 2^24 entries a draw, and any number of draws that a machine makes, is far within exp(+-10^-300): e(2^10) < 10^-8700. The
 normal numbers have the variance V - r and the integers q a sensitivity of D', so this is mu-GDP with mu = D' /
-sqrt(V - r) <= D / s, the charge's: r / V < 2^-69 is less than what v is raised by. The noise of the others is
+sqrt(V - r) <= D / s, the charge's: r / V < 2^-69 is less than the part by which v is raised. The noise of the others is
 independent, so it may be known. Later draws depend only on released numbers, so probabilities multiply, and so do the
-factors. Multiplying by g and rounding to a float is post-processing. (The last 10^-300 is for OpenDP's
-integers, which are cut at 2^63: of a standard deviation below 2^50 with a probability below exp(-2^24).)
+factors. Multiplying by g and rounding to a float is post-processing. (The last 10^-300 is for OpenDP's integers, which
+are cut at 2^63: of a standard deviation below 2^50 with a probability below exp(-2^24).)
 
 By the theorem of Kairouz, Liu and Steinke, the same sum is epsilon^2 / 2 zero-concentrated private with
 epsilon = D' / sqrt(V) + tau sqrt(K), tau = 10 sum_{k < m - t} exp(-2 pi^2 v k / (k + 1)). This number, with the cost of
@@ -271,7 +272,7 @@ def shares_rho(scale: float, sensitivity: float, parties: int, tolerated: int) -
 
 
 class _Captured:
-    """Keeps what would be drawn, and releases nothing of it: 0 in its place."""
+    """Keeps the values that would get noise, and releases zeros in their place."""
 
     simulated = True
 
@@ -291,7 +292,7 @@ class _Captured:
 
 
 class _SharedNoise:
-    """Draws what the shares of all parties sum to, noise and values."""
+    """Draws the sum of all parties' shares: their values and their noise."""
 
     simulated = False
 
@@ -299,8 +300,8 @@ class _SharedNoise:
         self._share, self._recorder, self._before = share, recorder, before
 
     def gaussian(self, values: Array, scale: float) -> Array:
-        """Return what the shares have of this draw; the values are those of nobody."""
-        # What a run that was broken off released of this round is not drawn again.
+        """Return the numbers of this draw from the shares; the given values are those of nobody."""
+        # Numbers of this round that are released already, also by a run that was broken off, are not drawn again.
         first = sum(np.size(released) for _, released in self._recorder.draws[self._before:])
         step = lattice_step(scale)
         own = self._share.total.part(slice(first, first + np.size(values))).over(0) * step

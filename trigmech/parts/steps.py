@@ -124,12 +124,12 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
 def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], Noise],
             public_rng: np.random.Generator | None, ledger: str | Path | LedgerFile | None, rounds: str | Path | None,
             simulated: Noise | None = None) -> NoisyMoments | Design:
-    """Release what answers the question that is next: all that is released, or the design that asks the next one.
+    """Release the noisy answer to the next question; return all that is released, or a design that asks the one after.
 
-    noise_of: Returns the noise of a run, of which it sees what is released.
+    noise_of: Returns the noise of a run, given the recorder of its released numbers.
     public_rng: Used if there is no file of rounds; None if there must be one.
     ledger, rounds: As for :func:`release_parts`.
-    simulated: That which ``noise_of`` returns, if it is.
+    simulated: The noise that ``noise_of`` returns, if it is simulated.
     """
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=simulated is not None,
                      file=opened_ledger(ledger))
@@ -172,7 +172,7 @@ def check_design(design: Design) -> None:
 
 def repeated(design: Design, answer: Answer | None = None, noise: Noise | None = None
              ) -> tuple[Recorder, Unanswered | None]:
-    """Repeat a run with the released numbers and without a table: return what is released, and the next question."""
+    """Repeat a run with the released numbers and without a table; return their recorder, and the next question."""
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=True)
     rng = np.random.default_rng(None if design.history is None else design.history.seed)
     recorder = Recorder(design.history)

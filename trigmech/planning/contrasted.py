@@ -30,8 +30,8 @@ MOST_IN_LOOK = 256
 SIGNS, OF_SIGNS = (16, 12, 8, 6, 5, 4, 3), 64
 # The assumed variances of coefficients, set on public sets (:func:`looks_of`).
 OF_COSINES, OF_CONTRASTS = 1.0, 10.0
-# Signs leave the fine shape open, so they must be predicted to lower the error by this fraction more: of what counts
-# lower it, or of the numbers' error without any measurement, if that is less.
+# Signs leave the fine shape open, so they must be predicted to lower the error by more than counts do: by this fraction
+# of the counts' gain, or of the numbers' error without any measurement, if that is less.
 CLEARLY_BETTER = 0.03
 # Fewer than FOUR signs cannot tell one peak from three, so they must lower the error by this fraction more.
 FOUR, COARSER = 4, 0.04
@@ -166,7 +166,7 @@ def _of_cosines(count: Integers, noise: Array) -> Array:
 
 
 def _left(variance: Any, noise: Any) -> Any:
-    """Return what a measurement with noise of some variance, which can be infinite, leaves of a variance."""
+    """Return the rest of a variance after a measurement with noise of some variance, which can be infinite."""
     return variance / (1.0 + variance / np.maximum(noise, TINY))
 
 

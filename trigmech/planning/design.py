@@ -170,7 +170,7 @@ class MomentDesign:
 class Regime:
     """The kind of noise that a budget allows, chosen here alone: Gaussian noise if delta > 0, else pure noise.
 
-    law: Of the noise of one vector.
+    law: The law of the noise of one vector.
     strength: mu of Gaussian noise, or epsilon. Parts with fractions of sum 1 satisfy the budget together.
     """
 

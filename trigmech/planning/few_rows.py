@@ -1,12 +1,12 @@
 """Predicted errors of columns and of pairs where rows are few, from public numbers alone.
 
-Noise in every number is known before anything is measured. The rest is a prior of what tables are like.
+Noise in every number is known before anything is measured. The rest is a prior: assumptions about tables in general.
 
 *Columns.* A column's density over the even one has coefficients with mean 0. The variance of cosine a of a number is
 OF_COSINES a^-DECAY, and that of each of k - 1 contrasts of k categories is OF_CATEGORIES / (k + 2), at most 1. Prefix
 sums with noise of deviation s give cosine a noise of variance pi a s^2, and frequencies give a contrast k s^2. A
 measurement with noise of variance w leaves v w / (v + w) of a variance v. The total variation of a column is
-VARIATION times the root of the sum of what is left.
+VARIATION times the root of the sum of the variances that are left.
 
 *Pairs.* Independent errors add up in squares: BOTH times the square of the columns' mean error, and the square of the
 dependence that is not found. Without any measurement it is OF_NUMBERS for two numbers and OF_OTHERS for other pairs.
@@ -43,7 +43,7 @@ JOINED, JOINED_OTHERS, FOUND, CLEAR = 0.35, 0.05, 0.65, 6.7
 SIGNED, UNSEEN, CLEAR_SIGNS, SHARPER, ALONE = 0.64, 1.6, 4.0, 0.5, 0.1
 # Cosines of higher degrees hardly count. A number has so many intervals at most, for this prediction.
 DEGREES, INTERVALS = 31, 64
-# What is divided by it, and the square of the quotient, stay finite.
+# Quotients by it, and their squares, stay finite.
 TINY = 1e-100
 
 

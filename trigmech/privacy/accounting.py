@@ -25,8 +25,8 @@ with P and Q exchanged.
 filter of a larger total would have admitted the same charges. Let (E, D) be any pair fixed in advance, and stop the
 interaction where its total would be raised beyond it: that is (E, D)-DP by the theorem. So if the only total to which
 it may be raised was fixed beforehand, the whole is (E, D)-DP for that total. If the new total was chosen after looking
-at outputs, it is itself an output of the analyst's, and what holds is this: for each (E, D) fixed in advance, the
-inequality of (E, D)-DP holds for all events within "the total was never raised beyond (E, D)".
+at outputs, it is itself an output of the analyst's. Then this holds: for each (E, D) fixed in advance, the inequality
+of (E, D)-DP holds for all events within "the total was never raised beyond (E, D)".
 
 **Claimed charges.** For releases by other tools only a claimed (epsilon_i, delta_i) is known. For two neighbouring
 tables such a release is post-processing of this: with probability delta_i reveal which table it is,
@@ -210,14 +210,15 @@ def gdp_mu(charges: Iterable[Charge]) -> float:
 
 @dataclass(frozen=True)
 class NextCharge:
-    """What a filter would still admit: of each kind, the most that the next release may cost if it is alone.
+    """The largest charge of each kind that a filter would still admit, if no other charge is made beside it.
 
     Parameters
     ----------
     pure : float
-        The largest epsilon of a pure release; 0 if none is admitted.
+        The largest epsilon of a pure release; 0 if no pure release is admitted.
     gaussian : float
-        The largest epsilon of a release by Gaussian noise of ``Budget(epsilon, delta)``; 0 if none is admitted.
+        The largest epsilon of a release by Gaussian noise of ``Budget(epsilon, delta)``; 0 if no such release is
+        admitted.
     delta : float
         That delta: the whole total's.
     claimed_delta : float
@@ -242,11 +243,11 @@ class NextCharge:
 
 
 def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0) -> NextCharge:
-    """Return what :func:`filtered_epsilon` would still admit to a budget, in numbers of at most six digits.
+    """Return the largest charges that :func:`filtered_epsilon` would still admit to a budget, in at most six digits.
 
     Costs do not add up, so this is no difference of budgets. Each number was tried and is admitted, as a claim or as
-    what this package charges for it. One more at the sixth digit is not, or lies outside what a release may ask for:
-    epsilon from 1e-9 to 1e12, of Gaussian noise from 1e-6 to 1e7. To split a pure epsilon costs no more.
+    the package's own charge. A number with one more at the sixth digit is not admitted, or lies outside the range of a
+    release: epsilon from 1e-9 to 1e12, for Gaussian noise from 1e-6 to 1e7. To split a pure epsilon costs no more.
     """
     charges = list(charges)
     left = as_decimal(reserve) - claimed_delta(charges)
@@ -255,7 +256,7 @@ def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0)
         return NextCharge(0.0, 0.0, budget.delta, 0.0)
     noise, claims, mu = _pure_parts(charges), _claimed_epsilon(charges), _mu(charges)
 
-    # The mu of all is rounded up twice here, so what fits here is admitted.
+    # The mu of all charges is rounded up twice here, so an epsilon that fits here is admitted.
     def pure_fits(epsilon: float) -> bool:
         # Scales are raised by 1e-12, so that a round number is not refused for its last bit.
         total = max(_sum([*noise, *_in_two(claims), epsilon / (1.0 + 5e-13)]),
@@ -284,7 +285,7 @@ def _largest(low: float, high: float, fits: Callable[[float], bool]) -> float:
 
 
 def cost(charge: Charge, delta: float) -> tuple[float, float]:
-    """Return a charge's own (epsilon, delta): the delta is 0 where it needs none; epsilon is infinite if none holds.
+    """Return a charge's own (epsilon, delta). Delta is 0 if it is not needed; epsilon is infinite if nothing is proved.
 
     A claimed charge costs the sum of its claims, and a threshold costs (0, delta).
     """
@@ -302,7 +303,7 @@ def _spent(pure: float, mu: float, delta: float) -> float:
 
 
 def _pure_sum(charges: list[Charge]) -> float:
-    """Return the sum of pure epsilons: of claims, what is left of them if they do not reveal all.
+    """Return the sum of pure epsilons. A claim counts with its epsilon, as if it does not reveal all.
 
     It is the float next to the exact sum, so that thirty times 0.01 is 0.3, whichever of them are claims.
     """
@@ -335,7 +336,7 @@ def _claimed_epsilon(charges: Iterable[Charge]) -> Fraction:
 
 
 def _mu(charges: Iterable[Charge]) -> float:
-    """Return :func:`gdp_mu`, of claims: of what is left of them if they do not reveal all."""
+    """Return :func:`gdp_mu`, where a claim counts with its epsilon, as if it does not reveal all."""
     return _UP * math.hypot(*(charge.mu if charge.law == "gaussian" else
                               math.sqrt(charge.count) * mu_of_pure(charge.sensitivity / charge.least_scale)
                               for charge in charges))

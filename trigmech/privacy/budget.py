@@ -185,7 +185,7 @@ class Charge:
 
     def __post_init__(self) -> None:
         for name in ("purpose", "proof"):
-            # What a ledger or a release could not be read with again is not recorded in one.
+            # A ledger or a release with another text could not be read again, so the text is refused.
             text = getattr(self, name)
             if not (isinstance(text, str) and len(text) <= LONGEST_TEXT and text.isprintable()):
                 raise BudgetError(f"a charge's {name} must be a text of at most {LONGEST_TEXT} printable letters, not "

@@ -1,4 +1,4 @@
-"""Whether noisy numbers are clear of their noise: what noise alone reaches, and how often, under each law.
+"""Whether noisy numbers are clear of their noise: how far noise alone reaches, and how often, under each law.
 
 Normal noise exceeds 6 deviations once in 10^9 numbers, Laplace noise once in 10^4. So a number is judged by the
 probability that noise alone reaches it, and not by its deviations alone.
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln, ndtr
 
-# What is clear of the noise exceeds so many deviations under any law. For normal noise this is enough.
+# Under any law, a number that is clear of the noise exceeds so many deviations. For normal noise this is enough.
 CLEAR = 6.0
 # Noise alone is clear, among all numbers that are looked at, with at most this probability. Pieces are chosen for their
 # mass, so some of them are clear up to twice as often: once in fifty releases. With a smaller chance, values that many

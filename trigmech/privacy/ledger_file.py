@@ -131,7 +131,7 @@ class LedgerFile:
 
     @property
     def identity(self) -> str:
-        """A hash of what never changes in the ledger: how it was made."""
+        """A hash of the facts that never change in the ledger: those with which it was made."""
         return self._state().genesis
 
     @property
@@ -161,7 +161,7 @@ class LedgerFile:
 
     def charge(self, run: str, charges: Sequence[Charge], simulated: bool,
                known: Sequence[Charge] | None = None) -> None:
-        """Record charges, all or none, durably before this returns.
+        """Record all charges or no charge, durably before this returns.
 
         Parameters
         ----------

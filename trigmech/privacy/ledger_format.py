@@ -25,7 +25,7 @@ MOST_MARKS = {b"{": 400_000, b"[": 400_000, b",": 4_000_000}
 
 
 class _Chained:
-    """What has its place in the chain of hashes."""
+    """An entry with its place in the chain of hashes."""
 
     def to_dict(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -99,7 +99,7 @@ class Entry(_Chained):
 
 @dataclass(frozen=True)
 class Limit:
-    """What all releases of a data set may cost together.
+    """The most that all releases of a data set may cost together.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ AnyEntry = Entry | Raised | SavedElsewhere
 
 @dataclass(frozen=True)
 class State:
-    """What a ledger holds, as it was read."""
+    """The content of a ledger, as it was read."""
 
     data_set: str
     made: Limit
@@ -246,7 +246,7 @@ class State:
 
     @property
     def limit(self) -> Limit:
-        """What may be spent now."""
+        """The limit that holds now."""
         return next((entry.new for entry in reversed(self.entries) if isinstance(entry, Raised)), self.made)
 
     @property
@@ -301,7 +301,7 @@ def parsed(content: bytes, where: str) -> State:
 
 
 def head_text(state: State) -> str:
-    """Return what a ledger says of itself that never changes but for the format, as JSON."""
+    """Return a ledger's facts about itself as JSON: only their format ever changes."""
     made = state.made.budget if state.chain == FIRST_FORMAT else state.made
     return json.dumps({"format": FORMAT, "chain": state.chain, "adjacency": ADJACENCY, "data_set": state.data_set,
                        "budget": made.to_dict(), "created": state.created}, allow_nan=False)
@@ -345,7 +345,7 @@ def check_size(content: bytes, where: str) -> None:
 
 
 def charge_header() -> str:
-    """Return the names of what :func:`charge_line` writes."""
+    """Return the headings of the columns that :func:`charge_line` writes."""
     return (f"{'purpose':<16} {'noise':<9} {'scale':>10} {'sensitivity':>12} {'norm':<5} {'times':>6} {'epsilon':>9} "
             f"{'delta':>8}  proof")
 

@@ -42,8 +42,8 @@ from trigmech.privacy.ledger_lock import check_timeout
 
 logger = logging.getLogger(__name__)
 
-# What begins like an address of any kind, or is a connection string, right or wrong, is never a path: it may hold a
-# password, and the messages about paths quote them.
+# A text that begins like an address of any kind, or is a connection string, right or wrong, is never a path: it may
+# hold a password, and the messages about paths quote them.
 ADDRESS = re.compile(r"\s*postgres\w*(\+\w+)?:|\s*[a-z][\w+.-]*://|.*\b(password|passwd|pwd)\s*=",
                      re.IGNORECASE | re.DOTALL)
 SECRET = re.compile("password|passwd|pwd|secret|scram", re.IGNORECASE)
@@ -231,11 +231,11 @@ class Server:
 
     def _transaction(self, work: Callable[[Any], T], seen: Callable[[Any], bool] | None = None, what: str = "",
                      again: tuple[str, ...] = AGAIN) -> T:
-        """Return what a function does in a transaction that was committed, after as many attempts as it takes.
+        """Return the result of a function in a transaction that was committed, after as many attempts as it takes.
 
-        If the commit is not acknowledged, ``seen`` tells from another transaction whether what it writes is there, and
-        waits until the first one has ended; ``what`` is done to the ledger, in a word. ``again`` are the SQLSTATEs
-        after which it is tried again.
+        If the commit is not acknowledged, ``seen`` tells from another transaction whether the change is there, and
+        waits until the first one has ended. ``what`` says in a word how the ledger is changed. ``again`` are the
+        SQLSTATEs after which the function is tried again.
         """
         psycopg = _driver()
         check_timeout(self._timeout)
@@ -316,7 +316,7 @@ class Server:
 
 
 def _refusal(state: str) -> str:
-    """Return what a user can do about an error of a SQLSTATE."""
+    """Return the advice for a user about an error with a SQLSTATE."""
     if state[:2] in ("", "08", "57") and state not in REFUSALS:
         return "the connection broke, and nothing was written; try again"
     return next((words for start, words in REFUSALS.items() if state.startswith(start)),
@@ -324,7 +324,7 @@ def _refusal(state: str) -> str:
 
 
 def _parsed(address: str) -> tuple[str, dict[str, str]]:
-    """Return the ledger's name and what the server's library is to be given; no message repeats the address."""
+    """Return the ledger's name and the options for the server's library; no message repeats the address."""
     scheme, mark, rest = address.partition("://")
     base, _, query = address.partition("?")
     pairs = [part.partition("=") for part in query.split("&") if part]
@@ -344,7 +344,7 @@ def _parsed(address: str) -> tuple[str, dict[str, str]]:
     options = None
     with suppress(psycopg.Error, ValueError):
         options = psycopg.conninfo.conninfo_to_dict(f"{base}?{others}" if others else base)
-    # What the library understands otherwise than the above, such as a password with a slash, which it takes for a port.
+    # The library understands some addresses otherwise: it takes a password with a slash for a port, for example.
     if options is None or any(map(SECRET.search, options)) or not re.fullmatch("[0-9,]*", options.get("port", "")):
         raise InputError("the address of a ledger must look like postgresql://user@host:5432/database?ledger=name, "
                          "without a password and with parameters that PostgreSQL knows; it is not repeated here")

@@ -13,7 +13,7 @@ from trigmech.privacy.ledger_server import Server, is_address
 
 
 class Store(Protocol):
-    """What keeps one ledger for all processes; each method raises an InputError if it cannot do its work.
+    """The place of one ledger for all processes. Each method raises an InputError if it cannot do its work.
 
     Another process finds it by its ``path``, which has no password; messages call it by its ``name``.
     """
@@ -31,20 +31,20 @@ class Store(Protocol):
         """Return the content, all of the same moment."""
 
     def make(self, state: State) -> None:
-        """Write a new ledger, where there must be none."""
+        """Write a new ledger; raise an InputError if one exists there."""
 
     def change(self, longer: Callable[[State], State]) -> State:
         """Let a function add entries to the content, without another writer in between; return the new content.
 
-        It may be called again with what another writer made of the ledger; if it raises, nothing is written. Durable
-        before this returns, and if it cannot be known that it is, this raises.
+        The function may be called again with the new content of another writer; if it raises, nothing is written. The
+        content is durable before this method returns; if that cannot be known, this method raises.
         """
 
     def remove(self, unused: Callable[[State], bool]) -> bool:
         """Remove the ledger if a function of its content is true; return whether it was removed."""
 
     def check(self) -> None:
-        """Raise what would keep :meth:`change` from writing, as far as it can be seen without writing."""
+        """Raise the error of :meth:`change`, as far as it can be foreseen without writing."""
 
 
 def store_of(path: str | Path, timeout: float) -> Store:

@@ -17,7 +17,7 @@ Values = NDArray[np.float64]
 # The lattice of the l-infinity noise has between 2^40 and 2^41 steps to the scale.
 LATTICE_BITS = 40
 
-# OpenDP cuts what it returns at the largest 64-bit integer.
+# OpenDP cuts its numbers at the largest 64-bit integer.
 LARGEST_INTEGER = 2**63 - 1
 
 # OpenDP's Laplace and Gaussian noise is on the multiples of 2^FINEST. Every float is one, so no value is rounded first.
@@ -57,8 +57,8 @@ class SystemNoise:
     -----
     Privacy. Laplace and Gaussian noise is of OpenDP's discrete distributions on the lattice of the multiples of
     2^-1074, its finest and its default for floats of 64 bits (its k = -1074). All floats, subnormal ones included, lie
-    on it, so values reach the lattice as they are: a coarser one would round them, and OpenDP would then need their
-    number and add what the rounding can change. The sum of value and noise is exact there, and is rounded to the
+    on it, so values reach the lattice as they are. A coarser one would round them, and OpenDP would then need their
+    number and add the largest change by rounding. The sum of value and noise is exact there, and is rounded to the
     nearest float only afterwards, which is post-processing. So OpenDP's privacy maps are those of the ideal
     distributions, sensitivity / scale and (sensitivity / scale)^2 / 2, rounded upwards; :meth:`loss` asks them.
 
@@ -320,7 +320,7 @@ def integer_gaussian(size: int, scale: float) -> NDArray[np.int64]:
 
 
 def integer_gaussian_rho(scale: float, distance: float) -> float:
-    """Return what OpenDP's own map proves of this noise, added to integers that move by a distance in L2: rho."""
+    """Return the rho that OpenDP's own map proves for this noise on integers that move by a distance in L2."""
     return float(_integer_gaussian(scale).map(distance))
 
 
@@ -338,7 +338,7 @@ def _integer_laplace(scale: float) -> Any:
 
 
 def _measurement(law: str, scale: float) -> Any:
-    """Return OpenDP's measurement of a distribution: what draws is what its map is asked of."""
+    """Return OpenDP's measurement of a distribution: the same object draws and has the privacy map."""
     dp = _opendp()
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
     if law == "laplace":

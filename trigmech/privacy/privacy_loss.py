@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-# A single loss above this is beyond what privacy loss distributions hold in floating point.
+# A single loss above this is too large for privacy loss distributions in floating point.
 LARGEST_LOSS = 500.0
 
 # Each distribution takes up to a second, so of more unequal pure charges only the most costly have their own.
@@ -61,7 +61,7 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
         while _log_delta(deviation, high) > wanted:
             low, high = high, 10.0 * high
         found = _root(lambda epsilon: _log_delta(deviation, epsilon) - wanted, low, high, 1e-15)
-    # Also where that is 0, for what was compared had been rounded.
+    # Also where that is 0, because the compared logarithms had been rounded.
     return found * (1.0 + 1e-12) + max(SEARCH_ERROR, LOG_ERROR * -math.log(delta))
 
 
@@ -93,7 +93,7 @@ def _root(function: Callable[[float], float], low: float, high: float, error: fl
 
 
 def too_large(parts: list[Pure], mu: float) -> bool:
-    """Return whether a single loss is beyond what privacy loss distributions hold."""
+    """Return whether a single loss is too large for privacy loss distributions."""
     return max(mu, *(ratio for ratio, _, _ in parts)) > LARGEST_LOSS
 
 
@@ -148,7 +148,7 @@ def _power(loss: Any, count: int) -> Any:
     """Compose a loss with itself, at most 16 at a time: the library's cut of tails finds only so much at once."""
     if count == 1:
         return loss
-    # What is cut off here is cut off count / 16 times in the end; the library's own 1e-15 would be felt.
+    # The tail that is cut off here is cut off count / 16 times in the end; the library's own 1e-15 would be felt.
     cut = 1e-15 / max(1.0, count / 16.0)
     if count <= 16:
         return loss.self_compose(count, cut)

@@ -137,7 +137,7 @@ class Query(ABC):
 
     @property
     def correlation_noise(self) -> float:
-        """The deviation of a rank correlation, for noise of deviation 1 in each mean; infinite if it tells none."""
+        """The deviation of a rank correlation, for noise of deviation 1 in each mean; infinite if it is not told."""
         return np.inf
 
     @property
@@ -275,7 +275,7 @@ class Measurement(Generic[Q]):
     law: str = "gaussian"
 
     def __post_init__(self) -> None:
-        # A weight below 0 would take away from what all vectors move by together.
+        # A weight below 0 would lower the computed sensitivity of all vectors together.
         check_positive(weight=self.weight)
 
     def __repr__(self) -> str:

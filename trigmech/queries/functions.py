@@ -5,8 +5,8 @@ of total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x 
 which U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a
 person's mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is
 replaced makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most
-twice), divided by n and multiplied by a weight, each with an error of at most u of a mean of at most 1, with what that
-leaves of the second order: at most 4u of either table, 8u of both. Together this is what `rounding` adds to each mean.
+twice), divided by n and multiplied by a weight, each with an error of at most u, because a mean is at most 1: with the
+terms of the second order at most 4u for either table, 8u for both. `rounding` adds all this to each mean.
 
 Whole-row functions with profiles of degree q <= 8 err by at most 2 d (8 q^2 + 4) units in the last place times
 sum |c_m| <= 1 + 8 4/pi over 1 - low^d, which the same formula covers with degree 5 d q / sqrt(1 - low^d): 12,800 d^2
@@ -108,7 +108,7 @@ class Functions(Query):
 
     @cached_property
     def index(self) -> FunctionIndex:
-        """What each member is."""
+        """The members, as products of coordinates and functions of whole rows."""
         return FunctionIndex(self.degrees, self.domain, self.size - len(self.degrees))
 
     @property
@@ -173,7 +173,7 @@ class Functions(Query):
         return min(plain, float(self.weights.max()) * alike)
 
     def rounding(self, norm: str, n: int) -> float:
-        """Return half of what rounding adds to the weighted means, see the module's text."""
+        """Return half of the change by rounding in the weighted means, see the module's text."""
         own, products = self.features, len(self.degrees)
         if not isinstance(own, Features | ChebyshevBasis):
             each: float | Array = rounding(n, 0) + 2.0 * self.error / n

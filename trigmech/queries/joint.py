@@ -24,7 +24,7 @@ from trigmech.queries.book import Book, Numbers, register
 
 # Scores are whole numbers over 2^15, so that sums of their products over rows are exact.
 SCORE_BITS = 15
-# In a file: scores of one column, and cells of one table, beyond what an archive could hold.
+# The most scores of one column, and the most cells of one table, in a file. An archive cannot hold more cells.
 MOST_SCORES, MOST_CELLS = 256, 2**27
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
@@ -164,7 +164,7 @@ class Products(Query):
 
     @property
     def factors_named(self) -> str:
-        """What is multiplied, in words."""
+        """The factors of the products, in words."""
         return "contrasts of the cells" if self.contrasted else "ranks"
 
     @property

@@ -36,8 +36,8 @@ class Look(Query):
     order: ClassVar[int] = 0  # type: ignore[misc]
     kind: ClassVar[str] = "column"
     shown_as: ClassVar[str] = "column"
-    # What has the noise: "frequencies", prefix "sums" of the intervals', another linear "map", which `decode` inverts;
-    # or the means of "signs" of positions, which do not tell all frequencies.
+    # The numbers that get the noise: "frequencies", prefix "sums" of the intervals', another linear "map", which
+    # `decode` inverts; or the means of "signs" of positions, which do not tell all frequencies.
     encoding: ClassVar[str] = "map"
     # The number of intervals at either bound that hold a bound and hardly anything else.
     ends: ClassVar[int] = 0
@@ -69,7 +69,7 @@ class Look(Query):
 
     @property
     def without_ends(self) -> "Look":
-        """The query without what only tells how many rows hold a bound."""
+        """The query without the numbers that only tell how many rows hold a bound."""
         return self
 
 

@@ -102,7 +102,7 @@ class Signs(Look):
     def noise_of(self, values: Array) -> Array:
         """Return the noise in the means, as far as signs tell them.
 
-        A function counts as its least-squares fit by a constant and the signs. What the fit leaves is not measured.
+        A function counts as its least-squares fit by a constant and the signs. The rest is not measured.
         """
         known = np.column_stack([np.ones(self.partition.size), self.values])
         return np.asarray(np.linalg.norm((values @ np.linalg.pinv(known).T)[..., 1:], axis=-1))

@@ -31,15 +31,15 @@ EDGE, PILED, NOISES, STEEP, AT = 1.0 / 40.0, 0.1, 10.0, 3.0, END / 2.0
 # Integers with fewer values have rows at each bound as a matter of course.
 MANY_INTEGERS = 80
 
-# Of columns and tables: the noise in the share of the rows below a value, and that in a cell of a table of two columns,
-# above which there is little to see.
+# Above the first there is little to see in a column: the noise in the share of the rows below a value. Above the second
+# there is little to see in a table of two columns: the noise in a cell.
 ROUGH, FAINT = 0.1, 0.05
 
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "ssn", "email", "mail", "phone", "telephone", "mobile", "fax", "iban",
                "passport", "nhs", "mrn", "address", "surname", "username", "login", "ip", "imei", "barcode"}
 NUMBERING = {"number", "no", "nr", "num", "code", "key", "index", "serial", "account", "record", "row", "case",
              "customer", "patient", "person"}
-# What the values of a column of such a name mostly lie between.
+# The values of a column with such a name mostly lie in this range.
 USUAL_RANGES = {"age": (0, 100), "bmi": (15, 45), "month": (1, 12), "weekday": (0, 7), "hour": (0, 24),
                 "percent": (0, 100), "percentage": (0, 100), "latitude": (-90, 90), "longitude": (-180, 180)}
 # Bounds that leave out nearly all of it, or are this many times as wide, are odd; but a table may be of one place.

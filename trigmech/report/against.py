@@ -173,7 +173,7 @@ def worst_queries(queries: Queries, evaluation: Evaluation, bounds: Array | None
 
 
 def in_words(queries: Queries, query: int, part: int, columns: Sequence[Column]) -> str:
-    """Return what a query asks, in the names and units of the columns."""
+    """Return a query in words, with the names and units of the columns."""
     if isinstance(queries, GaussianKernels):
         return (f"query {query + 1}: a mean of {queries.n_centers} Gaussian kernels of width "
                 f"{number(queries.widths[part])} in all {len(columns)} columns")

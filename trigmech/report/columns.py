@@ -83,7 +83,7 @@ def owners(schema: Schema) -> list[str]:
 
 
 def values_of(schema: Schema, points: Array) -> list[Values]:
-    """Return the values of all columns at points of the cube, by what the schema decodes them to."""
+    """Return the values of all columns at points of the cube, as the schema decodes them."""
     decoded = schema.decode(points)
     return [_values(column, decoded[column.name]) for column in schema.columns]
 

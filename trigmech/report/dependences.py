@@ -12,7 +12,7 @@ from trigmech.measurement.released import Release
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import Targets, independent
 
-# Far below what a row of any table moves, and far above what rounding leaves where there is no dependence.
+# Far below the change by one row of any table, and far above the rounding errors where there is no dependence.
 ROUNDING = 1e-10
 
 

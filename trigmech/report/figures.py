@@ -31,7 +31,7 @@ STYLE = {"font.size": 8.0, "axes.linewidth": 0.6, "axes.spines.top": False, "axe
          "xtick.major.width": 0.6, "ytick.major.width": 0.6, "hatch.linewidth": 0.6, "text.parse_math": False,
          "svg.fonttype": "none", "svg.hashsalt": "trigmech", "pdf.compression": 6, "figure.dpi": 96,
          "legend.frameon": False, "legend.fontsize": 7.5}
-# What a format would write of the time and the machine.
+# The fields in which a format would write the time and the machine.
 METADATA: dict[Format, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None},
                                           "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
 
@@ -84,7 +84,7 @@ def number(value: float, digits: int = 3) -> str:
     """Return a number for people: few digits, no exponent where it can be read without one."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "not defined"
-    # What rounds up to a power of ten has one digit more.
+    # A number that rounds up to a power of ten has one digit more.
     if value != 0.0 and not 1e-4 <= abs(value) < 10.0**digits - 0.5:
         if abs(value) < 1e7 and abs(value) >= 1.0:
             return f"{value:,.0f}".replace("-", "−")

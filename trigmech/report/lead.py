@@ -1,4 +1,4 @@
-"""The beginning of a page: what the table is good for, in three lines, and a light for each column and each pair."""
+"""The beginning of a page: the uses of the table, in three lines, and a light for each column and each pair."""
 
 import itertools
 from collections.abc import Mapping, Sequence

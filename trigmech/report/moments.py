@@ -17,7 +17,7 @@ from trigmech.report.figures import number
 from trigmech.report.statement import NO_TABLE, Row, Table
 from trigmech.results import Synthesis
 
-# What the page calls the kinds of functions, in its order.
+# The page's words for the kinds of functions, in its order.
 KINDS = {"column": "one number, degrees up to {}", "pair": "products of two numbers",
          "triple": "products of three numbers", "frequency": "frequencies of categories, special and missing values",
          "two-way table": "tables of two columns of categories",

@@ -30,7 +30,7 @@ TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against it
 def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
           seed: int = 0, progress: Progress | None = None, limits: Mapping[str, LightLimits] = LIMITS,
           held_out: Any = None) -> Path:
-    """Write a self-contained HTML page about a release: what it is good for, its results, and its guarantee.
+    """Write a self-contained HTML page about a release: its uses, its results, and its guarantee.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     if folder is not None:
         made_folder(folder)
         check_writable(folder / "figure.png")
-    # A figure's library adds up what it draws, and numbers of a column may be near the largest that there are.
+    # A figure's library adds up its numbers, and those of a column may be near the largest that there are.
     with styled(), np.errstate(over="ignore"):
         page = _page(synthesis, against, Pictures(folder, against is not None), int(seed), limits,
                      progress or silent, held_out)

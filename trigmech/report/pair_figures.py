@@ -9,7 +9,7 @@ import numpy as np
 from trigmech._arrays import Array
 from trigmech.report.figures import DARK, blank, fitting, mark
 
-# Inches of a panel, of a name beside it, and of what lies around it.
+# Inches of a panel, of a name beside it, and of the space around it.
 WIDTH, HEIGHT, WIDEST, AROUND = 2.55, 2.1, 1.2, 0.3
 # Beyond so many cells their shares are not written into them.
 WRITTEN = 64

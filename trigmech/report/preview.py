@@ -23,7 +23,7 @@ from trigmech.synthesis import design
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """What :func:`preview` returns. All of it is public.
+    """The result of :func:`preview`. All of it is public.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Preview:
     outlook : Outlook
         The planned measurements, with their noise.
     design : MomentDesign, TableDesign, AdaptiveDesign or another
-        What the mechanism planned.
+        The plan of the mechanism.
     charges : tuple of Charge
         The planned charges.
     proved_epsilon : float
@@ -43,7 +43,7 @@ class Preview:
     ledger : dict, optional
         The ledger's budget, its total now and after the release, and whether it would accept the release.
     whose : {"rows", "persons"}
-        What `n` counts.
+        The unit of `n`.
     """
 
     n: int

@@ -50,7 +50,7 @@ class TableAccount:
     def noise(self) -> list[float]:
         """Return, for each column, the noise in the share of rows below a threshold, or in that of a category."""
         looks = (self.release.look_at(j) for j in range(len(self.release.columns)))
-        # What tables tell of a column that has no histogram of its own: that of all its cells together.
+        # For a column without a histogram of its own, the noise in the tables counts: that of all its cells together.
         return [column.deviation * float(np.sqrt(len(column.mass))) if look is None else
                 look.deviation * look.query.greatest_noise
                 for look, column in zip(looks, self.release.columns, strict=True)]
@@ -229,6 +229,6 @@ def _within(partition: Partition, thresholds: Array) -> Array:
 
 
 def _in_deviations(apart: Any, noise: Any) -> Array:
-    """Return differences as multiples of the noise. What has no noise is known before, as that all rows have the only
-    level of a column, and is kept but for rounding: 0."""
+    """Return differences as multiples of the noise. A number without noise is known before: for example, all rows have
+    the only level of a column. It differs by rounding alone, which counts as 0."""
     return np.where(noise > 0.0, apart / np.maximum(noise, np.finfo(float).tiny), 0.0)

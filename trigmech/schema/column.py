@@ -260,7 +260,7 @@ class Column:
             raise self._error(f"{option} must be a date or time {form}such as 2020-12-31, not {shown(value)}")
         return found
 
-    # What follows from the options
+    # Properties that follow from the options
 
     @property
     def unit(self) -> Unit | None:

@@ -240,7 +240,7 @@ def written(value: Constant) -> str:
 
 
 def stated(column: Column, value: Any) -> str:
-    """Return the constraint that a column has a value, one of a list, one in a range (lower, upper), or none (None).
+    """Return the constraint that a column has a value, one of a list, one in a range (lower, upper), or no value: None.
 
     For a column of times, a date without a time is its whole day: a lower value is its beginning, an upper one its end.
     An InputError is raised if a constant cannot have the value's type.

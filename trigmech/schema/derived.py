@@ -143,7 +143,7 @@ class Completion:
                 data = np.where(np.isfinite(data), data, 0.0)
                 whole = formula.range.whole and max(abs(formula.range.low), abs(formula.range.high)) < LARGEST_EXACT
                 data = data.astype(np.int64) if whole else data if digits is None else _rounded(data, digits)
-            # By what can be missing, so that all pieces of a table are of one type.
+            # The formula alone decides whether values can be missing, so all pieces of a table are of one type.
             held[name] = np.ma.MaskedArray(data, absent) if formula.range.lacks else np.array(data)
         return held
 

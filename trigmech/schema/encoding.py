@@ -365,8 +365,8 @@ def _found(column: Column, places: dict[Category, int], value: Any) -> int | Non
     """Return the number of the category that a plain value is, if there is one.
 
     White space around text does not count. Where categories are text, numbers are looked up as they are written without
-    needless decimals (1.0 as 1), in text too; where they are numbers or booleans, text is looked up as what it stands
-    for.
+    needless decimals (1.0 as 1), in text too; where they are numbers or booleans, text is looked up as the number or
+    the boolean that it means.
     """
     value = _trimmed(value)
     if not isinstance(value, str | bool | int | float):

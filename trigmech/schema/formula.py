@@ -9,8 +9,8 @@ A formula is written as in Python, with columns as bare words or, whatever their
   values, in this order.
 
 A result is missing if a value that it needs is, or if the public table has no such row. A formula is refused if by the
-columns' public bounds it could divide by 0, take a root or a logarithm of what has none, or become infinite. Intervals
-of values are computed by interval arithmetic (Moore 1966).
+columns' public bounds it could divide by 0, take the root of a number below 0, take the logarithm of a number that is
+not above 0, or become infinite. Intervals of values are computed by interval arithmetic (Moore 1966).
 """
 
 import ast
@@ -56,7 +56,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed formula or a part of it: what it can be, and a function of arrays by name.
+    """A parsed formula or a part of it: the range of its values, and a function of arrays by name.
 
     Values are not missing where they are not masked. A whole formula has the columns that it ``reads``.
     """
@@ -79,8 +79,9 @@ def range_of(column: Column) -> Range:
     return Range("numbers", min(ends), max(ends), whole, lacks)
 
 
-# Functions of numbers: how many arguments, what they are, where they are refused, and whether the result is whole; None
-# if it is whole where all arguments are. All of them are monotone between their arguments' ends, 0 and these.
+# Functions of numbers: how many arguments they have, how they are computed, where they are refused, and whether the
+# result is whole; None if it is whole where all arguments are. All of them are monotone between their arguments' ends,
+# 0 and these.
 MONOTONE: dict[str, tuple[range, Callable[..., Any], Callable[[Range], str | None], bool | None]] = {
     "abs": (range(1, 2), np.abs, lambda x: None, None),
     "floor": (range(1, 2), np.floor, lambda x: None, True),
@@ -174,7 +175,7 @@ class _FormulaParser:
             self.fail("it is a time; a derived column holds numbers or text, such as a difference of two times in days")
 
         def values(given: Mapping[str, Values]) -> np.ma.MaskedArray:
-            # What is under a mask may have no result.
+            # Values under a mask may have no result.
             with np.errstate(all="ignore"):
                 return np.ma.asarray(part.values(given))
 

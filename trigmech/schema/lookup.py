@@ -72,7 +72,7 @@ class Lookup:
 
     @property
     def sorts(self) -> tuple[str, ...]:
-        """Of each column of the key: "numbers" or "text"."""
+        """The sort of each column of the key: "numbers" or "text"."""
         return tuple("text" if isinstance(cell, str) else "numbers" for cell in self.rows[0][:-1])
 
     @cached_property

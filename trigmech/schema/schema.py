@@ -389,7 +389,7 @@ class Schema:
 
 
 def counted(schema: Schema) -> str:
-    """Return what a table of a schema is counted by: its "persons", or "rows" without a column of persons."""
+    """Return the units that a table of a schema counts: its "persons", or "rows" without a column of persons."""
     return "rows" if schema.person is None else "persons"
 
 

@@ -29,7 +29,7 @@ from trigmech.tables.writer import check_options
 
 SHOWN = 10
 
-# What `bounds` may be, which is short for private_bounds = true.
+# The value of `bounds` that is short for private_bounds = true.
 PRIVATE = "private"
 BOUND = {"lower": "smallest", "upper": "largest"}
 FILL_IN = {"lower": "lower and upper: the smallest and the largest possible value",
@@ -123,12 +123,12 @@ def init(table: Any) -> str:
     Parameters
     ----------
     table : TableFile or dataframe, private
-        Taken from it are the names, and guesses of the kinds from the types of a few first rows.
+        It gives the names, and guesses of the kinds from the types of a few first rows.
 
     Returns
     -------
     str
-        Not yet a schema: :func:`check` lists what to write.
+        Not yet a schema: :func:`check` lists the entries to fill in.
 
     Raises
     ------

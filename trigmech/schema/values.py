@@ -48,7 +48,7 @@ def plain_number(value: Any) -> Any:
 def plain_category(value: Any) -> Any:
     """Return a value as Python's own string, boolean, integer or float, or as it is if it is none of these."""
     if isinstance(value, str):
-        return str.__str__(value)  # what it holds, also if its class writes itself otherwise
+        return str.__str__(value)  # its content, also if its class writes itself otherwise
     if isinstance(value, bool | np.bool_):
         return bool(value)
     # A span of time is no number, though NumPy counts it among the integers.

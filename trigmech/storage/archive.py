@@ -59,7 +59,7 @@ _HEADER = re.compile(r"\x93NUMPY\x01\x00v\x00"
                      r"\{'descr': '(<f8|<i8|\|u1)', 'fortran_order': (True|False), 'shape': (\([0-9, ]*\)), \} *\n")
 _END = struct.Struct("<4s4H2LH")
 _ZIP64 = 20
-# What zipfile, zlib and NumPy raise about a broken file.
+# The errors of zipfile, zlib and NumPy about a broken file.
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OverflowError, ValueError)
 
 
@@ -132,7 +132,7 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, An
     Notes
     -----
     Nothing of the file is executed, evaluated or unpickled. No memory is set aside because of a size that the file
-    declares: what it really holds is unpacked, up to that size, and more than 2^30 bytes in all are refused first.
+    declares: its real content is unpacked, up to that size, and more than 2^30 bytes in all are refused first.
     Cost: memory for at most 9/8 of that, and for the compressed bytes of one array.
     """
     path = Path(path)

@@ -33,9 +33,9 @@ AXES = ("directions", "images", "previous")
 LAWS = ("gaussian", "laplace", "linf", "exponential", "threshold", "other")
 # Beyond any plan: a file must not ask for work without bound when its functions are set up.
 MOST_DEGREES, MOST_PROFILE, MOST_COEFFICIENTS = 2**22, 2**10, 2**17
-# Positions of a column, beyond what any mechanism makes.
+# The most positions of a column. No mechanism makes so many.
 MOST_POSITIONS = 2**17
-# Squares of released numbers and of what noise they have must not overflow.
+# Squares of released numbers, and of the deviations of their noise, must not overflow.
 LARGEST = 1e100
 # The most numbers of one query, as many as an archive can hold.
 MOST_SIZE = 2**27

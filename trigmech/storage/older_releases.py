@@ -1,6 +1,6 @@
 """Releases by version 0.1: read, and never written.
 
-Of releases of columns and tables, the arrays of the columns stand one after the other, in the domain's order, and so
+In releases of columns and tables, the arrays of the columns stand one after the other, in the domain's order, and so
 do those of the closer looks and of the tables. For a table that was measured twice, the file has only the mean by the
 precisions.
 """

@@ -89,7 +89,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        Whatever is computed of these parts equals, bit for bit, what those that were saved would give.
+        The parts. A result that is computed from them equals, bit for bit, the result from the saved parts.
 
     Raises
     ------

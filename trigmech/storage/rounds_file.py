@@ -62,7 +62,7 @@ Found = dict[str, tuple[str, ...]]
 
 FORMAT = "trigmech rounds 1"
 LARGEST_FILE = 2**30
-# What must be the same when a run goes on, in words.
+# The facts that must be the same when a run goes on, in words.
 FACTS = {"version": "version of trigmech", "n": "number of rows", "ledger": "ledger file", "schema": "schema",
          "design": "design"}
 # The deepest value that a fingerprint looks into, and the most dimensions of an array.
@@ -119,7 +119,7 @@ class RoundsFile:
         return True
 
     def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Found | None:
-        """Return what the next draw released if a process before this one made it; of no shape if it is a selection."""
+        """Return the released numbers of the next draw if an earlier process made it; a selection has the shape None."""
         if not self._known:
             return None
         drawn, released = self._known.pop(0)

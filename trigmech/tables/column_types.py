@@ -23,7 +23,7 @@ class ColumnOfFile(Protocol):
 
     @property
     def unit(self) -> str | None:
-        """The unit of its times; None if it holds none."""
+        """The unit of its times; None if it holds no times."""
 
     @property
     def categories(self) -> Sequence[Any] | None:
@@ -60,7 +60,7 @@ def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
     mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     if categories is None and column.dtype.kind in "iuf":
         column = column.astype(column.dtype.newbyteorder("="), copy=False)
-        # Of an array pyarrow would ask pandas whether it is one of its own, and importing it takes long.
+        # For an array, pyarrow would ask pandas whether it is one of its own, and to import pandas takes long.
         present = None if mask is None else pyarrow.py_buffer(np.packbits(~mask, bitorder="little"))
         return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(column.dtype), len(column), [
             present, pyarrow.py_buffer(np.ascontiguousarray(np.ma.getdata(column)))])

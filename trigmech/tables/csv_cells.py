@@ -53,7 +53,7 @@ def floats_of(cells: Any) -> Any:
         return cells.cast(pa.float64())
     except pa.ArrowException:
         pass
-    # Cell by cell, so that what stands beside a cell does not decide whether it is read.
+    # Cell by cell, so that other cells do not decide whether a cell is read.
     words = pc.utf8_lower(cells)
     for word, digit in (("true", "1"), ("false", "0")):
         cells = pc.if_else(pc.equal(words, word), digit, cells)

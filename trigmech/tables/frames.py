@@ -72,7 +72,7 @@ class Columns:
             schema = dict(self._frame.schema)
             if rule := lacks(names, schema):
                 raise InputError(f"the table {rule}")
-            # What narwhals returns for objects is a guess from the first cells.
+            # For objects, narwhals guesses a type from the first cells.
             self._schema = {name: nw.Object() if _native_type(self._frame[name]) == "object" else schema[name]
                             for name in names}
             self.n = len(self._frame)
@@ -263,7 +263,7 @@ def collected(table: Any) -> Any:
         raise InputError("the table is a structured array; pandas.DataFrame(table) makes a dataframe of it")
     if isinstance(frame, nw.DataFrame | np.ndarray):
         return table
-    # A single column is a stream of Arrow as well, but none of tables.
+    # A single column is a stream of Arrow as well, but not a stream of tables.
     with _no_quotes(f"the table cannot be read from its {type(table).__name__}; it must be {ACCEPTED}"):
         if isinstance(frame, nw.LazyFrame):
             return frame.collect().to_native()

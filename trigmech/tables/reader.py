@@ -1,7 +1,7 @@
 """PRIVATE. Tables in files, CSV and Parquet, read in chunks of rows with the types that a schema gives.
 
 No type is guessed from the cells. Memory does not grow with the rows. The messages of the libraries beneath quote
-cells, so none is passed on: an error names the file, the column and the rule.
+cells, so they are not passed on: an error names the file, the column and the rule.
 """
 
 import mmap
@@ -118,7 +118,7 @@ class TableFile:
 
     @property
     def separators(self) -> str:
-        """What to do if a header holds a character that often separates cells, as a sentence, or nothing."""
+        """A sentence of advice if a header holds a character that often separates cells; else empty."""
         return "" if self._csv is None or not self._csv.header else self._csv.separators
 
     @cached_property
@@ -156,7 +156,7 @@ class TableFile:
 
     @property
     def path(self) -> Path | None:
-        """Where the file is; None if it is a copy of what can be read only once."""
+        """Where the file is; None if it is a copy of an input that can be read only once."""
         return self._path if self._copy is None else None
 
     def chunks(self, schema: ColumnsOfFile, rows: int | None = None,

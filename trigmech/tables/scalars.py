@@ -53,7 +53,7 @@ def seconds_of_array(values: NDArray) -> NDArray[np.float64]:
 def distinct_objects(values: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the distinct entries of an array, some of which may be missing, and for each entry its place among them.
 
-    Entries share a place only if they are of one of Python's plain types and equal, so that what an entry counts as
+    Entries share a place only if they are of one of Python's plain types and equal, so that an entry's value
     never depends on the entries before it. All others have places of their own.
     """
     if values.dtype.kind in "biufU":

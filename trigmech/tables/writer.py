@@ -33,7 +33,7 @@ A_RELEASE = "it is a release, not a table; `trigmech sample` makes a table from 
 # How CSV is read by default.
 USUAL: dict[str, Any] = {"delimiter": ",", "decimal": ".", "encoding": "utf-8", "date_format": None, "header": True,
                          "missing": list(MISSING)}
-# What may stand between cells, in words.
+# The signs that may stand between cells, in words.
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 # Rows of a chunk at most.
@@ -125,7 +125,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | I
     ----------
     path : path or "-"
         The suffix decides the format: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
-        .txt or none), which may be compressed (.gz, .zst, .bz2 after that). "-" is CSV on standard output.
+        .txt or no suffix), which may be compressed (.gz, .zst, .bz2 after that). "-" is CSV on standard output.
     columns : mapping of str to array (n,), or iterable of such mappings
         As :meth:`trigmech.Schema.decode` gives them; several are written below each other, and must have the same
         names and types. Masked entries are empty cells, or null.
@@ -262,7 +262,7 @@ def _distinct(values: NDArray) -> tuple[NDArray, Integers]:
 
 
 def _bytes_of(cells: Sequence[Any], options: Mapping[str, Any], alone: bool) -> NDArray[np.uint8]:
-    """Return the bytes (cells, longest + 1) of cells, with room for what follows them; `NO_BYTE` is in no text."""
+    """Return the bytes (cells, longest + 1) of cells, with room for the sign after each; `NO_BYTE` is in no text."""
     delimiter, made = options["delimiter"], list[bytes]()
     if not alone and options["quoting"] == csv.QUOTE_MINIMAL and delimiter not in IN_NUMBERS and (
             set(map(type, cells)) <= {int, float, type(None)}):

@@ -22,7 +22,7 @@ MOST_COLUMNS = {1: 2**20, 2: 128, 3: 128}
 
 
 class Importance(NamedTuple):
-    """Sums over the columns of what :meth:`trigmech.workload.Family.importance` returns.
+    """Sums over the columns of the numbers that :meth:`trigmech.workload.Family.importance` returns.
 
     single (parts, p): of T_1, ..., T_p, over the columns. pair (parts, q, q): of T_a(x_i) T_b(x_j), over the pairs i <
     j. triple (parts,): of x_i x_j x_k, over i < j < k.
@@ -40,7 +40,7 @@ def summed_importance(family: Family, p: int, q: int) -> Importance:
     degrees of a column and in a pair.
 
     Raises an InputError if the family does not return (parts, K) finite numbers that are at least 0, or all numbers of
-    some part is 0, unless the family is symmetric: nothing could be measured for it.
+    some part are 0, unless the family is symmetric: nothing could be measured for it.
 
     Cost: that of ``importance`` for p + q^2 + 1 products if the family is symmetric; else for p d + q^2 d (d - 1) / 2 +
     d (d - 1) (d - 2) / 6, with d at most 128 in the last two.

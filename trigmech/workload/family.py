@@ -1,4 +1,4 @@
-"""What a family of queries offers to planners, and checks that all families share.
+"""The interface of a family of queries for planners, and checks that all families share.
 
 A family is public: it is made from a seed and never looks at data. Its answers on a private table are private.
 """
@@ -18,7 +18,7 @@ from trigmech.errors import InputError
 
 @runtime_checkable
 class Family(Protocol):
-    """What a choice of functions to measure needs of queries; all of it is public.
+    """The facts about queries that decide the choice of functions to measure; all of it is public.
 
     A family has one or more *parts*, such as the widths of its kernels. If a class states ``symmetric = True``,
     its importance must not change when columns are exchanged, and is asked only for the first columns; see
@@ -60,7 +60,7 @@ class Family(Protocol):
 def is_symmetric(family: Family) -> bool:
     """Return whether a family's class declares ``symmetric = True``: that it treats all columns alike.
 
-    What a class inherits does not count, because its own ``importance`` may differ from the inherited one.
+    An inherited declaration does not count, because the class's own ``importance`` may differ from the inherited one.
     """
     return vars(type(family)).get("symmetric") is True
 

@@ -164,8 +164,8 @@ class GaussianKernels(Workload):
         -----
         With c_m(y) the coefficients of one column's kernel and e the expected sum of squared weights, centres that are
         picked twice counted as one, it is e prod_i E c_{r_i}^2 + (1 - e) prod_i (E c_{r_i})^2: the centres are
-        independent, and so are their columns. The E c_m and the roots of the E c_m^2 are right to about 1e-15, so what
-        is smaller than that is rounding, or 0.
+        independent, and so are their columns. The E c_m and the roots of the E c_m^2 are right to about 1e-15, so
+        smaller numbers are rounding errors, or 0.
         """
         index = multi_indices(index, self.d)
         same = self._concentration
@@ -198,7 +198,7 @@ class GaussianKernels(Workload):
 
     @cached_property
     def _concentration(self) -> float:
-        """The probability that two draws from a query's weights name one centre, E sum_j a_j^2 if none is repeated."""
+        """The probability that two draws by a query's weights give one centre: E sum_j a_j^2 if all centres differ."""
         J = self.n_centers
         if self.variant == "fresh":
             return 2.0 / (J + 1)

@@ -23,7 +23,7 @@ def kernel_coefficients(width: float) -> tuple[Array, Array]:
     For all m up to a D beyond which |c_m| < 1e-16: on the ellipse with semi-axes cosh u and sinh u the kernel is at
     most exp(sinh(u)^2 / (2 s^2)), so |c_m| <= 2 exp(sinh(u)^2 / (2 s^2) - m u) for every u > 0; at m = 10/s + 30 and
     the best u that is below e^-50 at every s. The kernel is symmetric in x and y, so c_m is, but for such an error, a
-    polynomial of degree D in y. Hence D + 1 nodes are exact: Gauss-Chebyshev in x (what is aliased comes from degrees
+    polynomial of degree D in y. Hence D + 1 nodes are exact: Gauss-Chebyshev in x (aliasing comes from degrees
     above D) and Gauss-Legendre in y (c_m^2 has degree 2 D).
     """
     size = _coefficient_count(width)
