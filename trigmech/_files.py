@@ -29,7 +29,7 @@ def read_toml(path: str | os.PathLike[str], what: str, hint: str = "") -> dict[s
 
 @contextmanager
 def reading(path: str | os.PathLike[str], damaged: str = "", *broken: type[Exception]) -> Iterator[None]:
-    """Name a file in the InputError of whatever is wrong with it; that of ``broken`` exceptions says ``damaged``."""
+    """Turn errors of a file into an InputError that names it; for ``broken`` exceptions it says ``damaged``."""
     said = f"cannot read {os.fspath(path)!r}"
     try:
         yield

@@ -40,7 +40,7 @@ def shortage(error: BaseException) -> str | None:
     try:
         check_memory(LIKELY)
     except TooLittleMemoryError as limited:
-        # Whatever a library made of it.
+        # A library may have turned the lack of memory into another error.
         return f"an unexpected {type(error).__name__}; perhaps the reason is this: {limited}"
     return None
 

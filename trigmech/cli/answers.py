@@ -45,7 +45,7 @@ def ask(
     from trigmech.inference.sql import ask, check_query
 
     check_outputs((imputations,), (saved,), table=csv, force=force)
-    # Whatever can be refused is refused before imputations are made.
+    # The query is checked before imputations are made, which takes long.
     held = _imputed(saved, imputations, count, population, as_json, lambda schema: check_query(schema, query))
     answer = ask(held, query, level)
     if csv is not None:

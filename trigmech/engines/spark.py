@@ -184,7 +184,7 @@ def _session(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
             raise InputError("workers and scheduler are for a session that trigmech starts, but the program already "
                              "has a Spark session; leave them out")
         return found, False
-    # Else Spark's workers would be whatever "python3" is.
+    # Else Spark's workers would run "python3", which may be another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("trigmech")
     if scheduler is not None and scheduler.startswith("sc://"):

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
 
-# No normal score is larger, and what holds less has the score 0.
+# No normal score is larger than the first. Positions with less mass than the second have the score 0.
 MOST_SCORE, LEAST_HELD = 8.0, 1e-12
 # Equal masses make ties where columns are cut. Processors round differently, so rounding must not decide ties: limits
 # that masses are compared with are moved by this fraction.

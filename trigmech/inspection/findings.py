@@ -10,7 +10,7 @@ Severity = Literal["refused", "clipped", "broken", "hint"]
 FEWEST = 20
 # A finding names the first so many of its lines.
 FIRST_LINES = 5
-# Severities in the order in which they are shown, and what they mean.
+# Severities in the order in which they are shown, with their meanings.
 MEANINGS: dict[Severity, str] = {
     "refused": "A release is refused because of these",
     "clipped": "A release counts these values as others",

@@ -42,7 +42,7 @@ def save(path: str | Path, design: Design) -> None:
 def load(path: str | Path) -> Design:
     """Return the design of a file.
 
-    Raises an InputError if it is no such file, of another version, or what it says does not fit together.
+    Raises an InputError if it is no such file, of another version, or its entries do not fit together.
     """
     path = Path(path)
     with reading(path, "it is not a design file, or is damaged", ValueError, RecursionError):

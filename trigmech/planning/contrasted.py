@@ -189,7 +189,7 @@ def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool
 
 
 def planned_cells(columns: Sequence[Partition], strength: float) -> tuple[int, Integers, float]:
-    """Return the most cells of a column in products of contrasts, the cells of each (d,), and what they miss.
+    """Return the most cells of a column in products of contrasts, each column's cells (d,), and the missed dependence.
 
     ``strength`` is n epsilon of the products. For the last number see :func:`missed_by_contrasts`. Columns without a
     number can have one cell more than this in the end: the constants of the prediction were set without it.
@@ -202,7 +202,7 @@ def planned_cells(columns: Sequence[Partition], strength: float) -> tuple[int, I
 
 
 def best_cells(cells_of: Callable[[int, int], Integers], numbers: int, scale: float) -> tuple[int, int, float]:
-    """Return the numbers of cells with which products of contrasts miss the least, and what they miss.
+    """Return the numbers of cells with which products of contrasts miss the least dependence, and that dependence.
 
     The first is that of a column with a number, the second that of a column without one.
 

@@ -315,7 +315,7 @@ class Charge:
 
 
 def real_number(name: str, value: object) -> float:
-    """Return a number of any library as a float; text, truth values and whatever else float() takes are refused.
+    """Return a number of any library as a float; text, truth values and other inputs of float() are refused.
 
     The BudgetError begins with ``name``.
     """

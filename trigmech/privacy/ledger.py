@@ -59,7 +59,7 @@ class Ledger:
     Notes
     -----
     Adjacency is replace-one with n public. A charge is recorded before its noise is drawn: in the file first, so that
-    whatever fails in between loses budget and never privacy.
+    a failure in between loses budget and never privacy.
     """
 
     budget: Budget

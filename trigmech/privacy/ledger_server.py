@@ -5,15 +5,16 @@ except a password: the password comes from the environment (``PGPASSWORD``) or t
 (``~/.pgpass``, ``PGPASSFILE``), and this module never sees it. Messages of the library and the server may quote their
 input, so they are not passed on. ``ledger`` names one of several ledgers in a database; the default is "ledger".
 
-**Claim.** Whatever breaks, nothing is drawn for a charge that is not durable. A charge reads the ledger, decides, and
-writes in one serialisable transaction, so no other writer changes the content between the decision and the commit; if
-one did, the server refuses the commit, and the charge begins again with the new content. In addition, the primary key
-prevents two charges from being the same entry of a ledger. An acknowledged commit is on the server's disk, because
-asynchronous commits are not accepted. If the connection breaks before the acknowledgement, the program looks for the
-charge by the random number of its transaction, behind the lock on the ledger's row that a transaction holds until it
-ends, and counts the charge if it finds it; in all other cases it raises an error, and nothing is drawn. It looks
-for a ledger that is being made or removed in the same way. A server that does not really write to its disk (``fsync =
-off``), or that is put back to an older state, is not noticed, except by an object that has read more.
+**Claim.** Nothing is drawn for a charge that is not durable, even if a connection or a machine fails. A charge reads
+the ledger, decides, and writes in one serialisable transaction, so no other writer changes the content between the
+decision and the commit; if one did, the server refuses the commit, and the charge begins again with the new content. In
+addition, the primary key prevents two charges from being the same entry of a ledger. An acknowledged commit is on the
+server's disk, because asynchronous commits are not accepted. If the connection breaks before the acknowledgement, the
+program looks for the charge by the random number of its transaction, behind the lock on the ledger's row that a
+transaction holds until it ends, and counts the charge if it finds it; in all other cases it raises an error, and
+nothing is drawn. It looks for a ledger that is being made or removed in the same way. A server that does not really
+write to its disk (``fsync = off``), or that is put back to an older state, is not noticed, except by an object that has
+read more.
 """
 
 import logging
@@ -132,7 +133,7 @@ class Server:
     Raises
     ------
     InputError
-        If the address is none, or holds a password; the message does not repeat it.
+        If the text is not an address, or holds a password; the message does not repeat it.
     MissingLibraryError
         If psycopg is not installed.
 

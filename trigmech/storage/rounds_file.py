@@ -119,7 +119,7 @@ class RoundsFile:
         return True
 
     def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Found | None:
-        """Return the released numbers of the next draw if an earlier process made it; a selection has the shape None."""
+        """Return the released numbers of the next draw if an earlier process made it; a selection has no shape."""
         if not self._known:
             return None
         drawn, released = self._known.pop(0)

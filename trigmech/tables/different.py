@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trigmech.tables.scalars import distinct_objects
 
-# Rows that are counted, at most; and what stands for a missing value.
+# The most rows that are counted, and the number that stands for a missing value.
 MOST_COUNTED, ABSENT = 10**7, np.uint64(0x5851F42D4C957F2D)
 
 

@@ -25,7 +25,7 @@ from trigmech.tables.scalars import distinct_objects
 MISSING = ("", "NA", "NaN", "null", "?")
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 PARQUET = (".parquet", ".pq")
-# The suffixes of CSV, and what stands between its cells by default.
+# The suffixes of CSV, and the sign between its cells by default.
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", "": ","}
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 WORKBOOK = "it is a workbook; save the sheet with the table as CSV, and give that file"
@@ -163,7 +163,7 @@ def _write_to_standard_output(pieces: Iterator[Mapping[str, NDArray]], delimiter
     if not isinstance(sink, io.RawIOBase):
         _write_csv(sink, pieces, delimiter)
         return
-    # Python runs without buffers then, and what a raw stream is given it may write in part.
+    # Python runs without buffers then, and a raw stream may write a part of its input only.
     whole = io.BufferedWriter(sink)
     try:
         _write_csv(whole, pieces, delimiter)
