@@ -29,7 +29,7 @@ def _ratio(row: Row) -> str:
 
 
 def warnings(old: Record, new: Record) -> Iterator[str]:
-    """Yield what makes the comparison doubtful."""
+    """Yield each reason to doubt the comparison: another machine, or a quick run beside a full one."""
     for fact in sorted(old["machine"].keys() | new["machine"].keys()):
         if old["machine"].get(fact) != new["machine"].get(fact):
             yield f"{fact}: {old['machine'].get(fact)} before, {new['machine'].get(fact)} now"

@@ -45,7 +45,7 @@ class Row(TypedDict):
 
 @dataclass(frozen=True)
 class Settings:
-    """How thorough a run is, and where it reports what it is doing."""
+    """How thorough a run is, and where it reports its progress."""
 
     quick: bool
     progress: Callable[[str], None]

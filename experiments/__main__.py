@@ -61,20 +61,22 @@ def run(
                                "also paths of CSV and Parquet files with a schema file beside them. Results of some "
                                "only get the suffix _partial.")
     ] = "",
-    methods: Annotated[str, typer.Option(help="Of scoreboards: methods, separated by commas, such as default, smooth, "
+    methods: Annotated[str, typer.Option(help="For scoreboards: methods, separated by commas, such as default, smooth, "
                                               "independent, bootstrap, real, AIM-dpmm (see 'rivals list').")] = "",
-    seeds: Annotated[int, typer.Option(help="Of experiments on tables: releases at each budget; 0: what is usual.",
-                                       min=0)] = 0,
-    eps: Annotated[str, typer.Option(help="Of the same: budgets, separated by commas, not those of the "
-                                          "protocols.")] = "",
-    minutes: Annotated[float, typer.Option(help="Of scoreboards: the time limit of each table.",
+    seeds: Annotated[int, typer.Option(help="For experiments on tables: releases at each budget; 0: the usual number "
+                                            "of the experiment.", min=0)] = 0,
+    eps: Annotated[str, typer.Option(help="For experiments on tables: budgets, separated by commas, in place of the "
+                                          "usual ones of the experiment.")] = "",
+    minutes: Annotated[float, typer.Option(help="For scoreboards: the time limit of each table.",
                                            min=0.01)] = Asked.minutes,
-    cells: Annotated[str, typer.Option(help="Of scoreboards: into how many public cells numbers are cut for rivals "
-                                            "that want categories; of several the best is shown.")] = "",
-    finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
-    ours: Annotated[bool, typer.Option(help="Of scoreboards, w1, w2 and w3: run again what the committed results have "
-                                            "of this package; other lines stay. Of w1, w2 and w3 --methods may name "
-                                            "some mechanisms, as 'fingerprints' does.")] = False,
+    cells: Annotated[str, typer.Option(help="For scoreboards: the number of public cells into which numbers are cut, "
+                                            "for rivals that want categories. Separate several such numbers by "
+                                            "commas; the best result is shown.")] = "",
+    finished: Annotated[bool, typer.Option(help="For scoreboards: run nothing, and write the results of the tables "
+                                                "that earlier runs finished.")] = False,
+    ours: Annotated[bool, typer.Option(help="For scoreboards, marginals, w1, w2 and w3: run this package's methods in "
+                                            "the committed results again; other lines stay. For w1, w2 and w3, "
+                                            "--methods may name some mechanisms, as 'fingerprints' does.")] = False,
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
@@ -119,7 +121,7 @@ def run(
 
 @app.command()
 def check() -> None:
-    """Check committed results against what the project promises of them; exit status 1 if one fails."""
+    """Check committed results against the promises of the project; exit status 1 if a check fails."""
     failures = [failure for each in EXPERIMENTS.values() for failure in each.broken(RESULTS)]
     for failure in failures:
         console.print(f"FAILED {failure}")
@@ -130,7 +132,7 @@ def check() -> None:
 
 @app.command("fingerprints")
 def note_fingerprints() -> None:
-    """Note what this code gives, by a few seeded runs, and list the committed results that other code made."""
+    """Note the fingerprints of this code, by a few seeded runs, and list the committed results that other code made."""
     now = fingerprints.now(RESULTS)
     for mechanism, identifier in now.items():
         console.print(f"{mechanism:<24} {identifier}", highlight=False)
@@ -142,10 +144,10 @@ def note_fingerprints() -> None:
 
 @app.command("pages")
 def write_pages() -> None:
-    """Write committed results into the tables and sentences of pages; exit status 1 if they do not bear one out.
+    """Write committed results into the tables and sentences of pages; exit status 1 if they contradict a sentence.
 
-    Results by code that gave other numbers than the code now does (see ``fingerprints``) are marked, on these pages and
-    on those in experiments/results.
+    Results by code with other numbers than the present code (see ``fingerprints``) are marked, on these pages and on
+    those in experiments/results.
     """
     failed = False
     for stem in fingerprints.SHOWN:
@@ -165,7 +167,7 @@ def write_pages() -> None:
 
 @of_rivals.command("list")
 def list_rivals() -> None:
-    """List the rivals: their methods, what is pinned, and whether they are installed."""
+    """List the rivals: their methods, their pinned requirements, and whether they are installed."""
     for rival in rivals.rivals().values():
         methods = ", ".join(f"{method}-{rival.name}" for method in rival.methods)
         if rival.name != rivals.OWN:

@@ -1,4 +1,4 @@
-"""What each part of `MomentMechanism` is worth: it is run without the part, with the same random numbers."""
+"""The use of each part of `MomentMechanism`: it is run without the part, with the same random numbers."""
 
 import math
 from functools import cache
@@ -18,7 +18,7 @@ from experiments.runs import BEST, release
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
 DEFAULT, SPLIT = "default", "three releases"
-# Of each variant the mechanism's options, and what pages say.
+# For each variant: the mechanism's options, and the words for it on pages.
 VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     each["variant"]: (each["options"], each["words"]) for each in described("ablations")["ablation"]}
 # Setting A only for tables of so many rows at most.

@@ -1,4 +1,4 @@
-"""Intervals for populations from releases: how many hold the truth, how wide they are, and what naive ones do."""
+"""Intervals for populations from releases: how many hold the truth, and how wide they are, beside naive ones."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
@@ -25,13 +25,13 @@ SETTINGS = ((300, 1.0, 1e-6), (300, 1.0, 0.0), (1_000, 1.0, 1e-6), (5_000, 0.5, 
             (5_000, 1.0, 0.0), (5_000, 5.0, 1e-6))
 OF_REAL = ((500, 1.0, 1e-6), (2_000, 1.0, 1e-6), (2_000, 5.0, 1e-6), (2_000, 1.0, 0.0))
 POPULATION, NORMAL = 1_000_000, 1.959964
-# Newton's method for a logistic regression: steps, and what is added to the diagonal.
+# Newton's method for a logistic regression: steps, and the number that is added to the diagonal.
 STEPS, RIDGE = 30, 1e-6
 # A density at a quantile is that between the quantiles so far away on both sides.
 ASIDE = 0.05
 NUMBERS = ("x1", "x2", "x3", "y")
 WORDS = {"b": "yes", "g": "r", "z": "new"}  # of categories, which are 1 and others 0
-# Rules of intervals were compared on the first three; the last one has chosen none, so it is a clean check.
+# Rules for intervals were chosen on the first three. The last one had no part in the choice, so it is a clean check.
 KINDS = ("skewed", "dependent", "mixed", "clustered")
 METHODS = ("naive", "imputations", "weights")
 

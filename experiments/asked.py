@@ -1,4 +1,4 @@
-"""What the command line asks of an experiment."""
+"""The settings with which the command line runs an experiment."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ class LeftOut(Exception):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True)
 class Asked:
-    """What an experiment is asked for; each takes of these what it knows. An empty one is the experiment's own."""
+    """The settings of a run. An experiment uses those that apply to it, and its own values in place of empty ones."""
 
     names: tuple[str, ...] = ()  # data sets of numbers at hand: the thesis's, or those asked for
     sets: tuple[str, ...] = ()  # data sets of the protocols, or paths
@@ -24,8 +24,8 @@ class Asked:
     jobs: int = 1  # processes; times compare at 1
     cells: tuple[int, ...] = (16, 64)  # that scoreboards cut numbers into for rivals that want categories
     finished: bool = False  # of scoreboards: run nothing
-    ours: bool = False  # run again what the committed results have of this package, and keep their other lines
-    size: Any = None  # of a declared experiment: queries, rows or what else a quick run has less of
+    ours: bool = False  # run this package's lines of the committed results again, and keep the other lines
+    size: Any = None  # of a declared experiment: the number of queries, rows or the like, which a quick run lowers
     inputs: tuple[Any, ...] = ()  # of a declared experiment: the samples of its data sets that are at hand
     older: frozenset[str] = frozenset()  # of a page: the mechanisms that other code than today's has run
 

@@ -4,8 +4,8 @@ Two tables differ in one row and attain the sensitivities where these can be att
 many times. Half of the runs choose an event: a threshold on the log-likelihood ratio of all that was drawn, or
 that a number comes up again. The other half count it. For the Clopper-Pearson bounds p on its probability from below
 and q on the neighbour's from above, epsilon is at least log((p - delta) / q), with the stated confidence. A bound above
-what the ledger proves refutes the mechanism: faults that were planted must be refuted, and nothing else. The fit comes
-after the door and is left out.
+the epsilon that the ledger proves refutes the mechanism. Faults that were planted must be refuted, and nothing else.
+The fit comes after the door and is left out.
 """
 
 import math
@@ -56,7 +56,7 @@ BATCH = 10_000
 
 
 class Step(NamedTuple):
-    """One call for noise: to what it was added, and what came back; both flat."""
+    """One call for noise: the values to which it was added, and the noisy output; both flat."""
 
     law: str
     values: Array
@@ -91,7 +91,7 @@ def scaled(noise: Noise, factor: float) -> Calls:
 
 
 def listener(noise: Noise) -> tuple[Calls, list[Step]]:
-    """Return a noise that draws as another one does, and the list of what it has drawn."""
+    """Return a noise that draws as another one does, and the list to which it adds the step of each call."""
     steps = list[Step]()
 
     def hear(law: str, values: Array, scale: float) -> Array:
@@ -125,11 +125,11 @@ def batches(noise: Noise, size: int = BATCH) -> Calls:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is released, of which two inputs.
+    """A mechanism to audit, and the two neighbouring inputs that it releases.
 
-    `draw` passes an input once through the door, with a noise and a ledger. `budget` is what the mechanism was asked
-    for; with "published" scales, the thesis's claim. `fault` says what was planted, "" for nothing; `spoil` makes a
-    noise faulty, for each run.
+    `draw` passes an input once through the door, with a noise and a ledger. `budget` is the mechanism's own; with
+    "published" scales, the thesis's claim. `fault` names the planted fault and is "" if there is no fault; `spoil`
+    makes a noise faulty, for each run.
     """
 
     mechanism: str
@@ -154,7 +154,7 @@ class Subject:
         return steps
 
 
-# What is told apart
+# Telling two inputs apart
 
 
 def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
@@ -171,7 +171,7 @@ def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
         outputs = np.concatenate([step.output for step in found])
         first[i] = outputs[0]
         if follows:
-            # Also how many numbers are drawn may depend on what was drawn before.
+            # The number of draws may depend on earlier draws, too.
             others = subject.heard(1 - which, replay(outputs))
         for own, other in zip(found, others, strict=True):
             near, far = (_exponent(own.law, own.output - step.values, own.scale) for step in (own, other))
@@ -181,7 +181,7 @@ def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
 
 
 def adaptive(subject: Subject) -> bool:
-    """Return whether the values that are noised depend on what was drawn before."""
+    """Return whether the values that are noised depend on earlier draws."""
     def values(which: int, offset: float) -> Array:
         return np.concatenate([step.values for step in subject.heard(which, same(offset))])
 
@@ -253,7 +253,7 @@ def false_alarm(other: float, count: int, epsilon: float, delta: float, confiden
     return float(law.pmf(counts) @ alarms)
 
 
-# What is audited
+# The audited mechanisms
 
 
 def worst(subject: Callable[[Array], Subject], n: int, d: int) -> Subject:
@@ -415,7 +415,7 @@ MAKERS: dict[str, Callable[..., Subject]] = {
     "histogram": histogram}
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     name: partial(MAKERS[maker], *arguments) for name, (maker, *arguments) in described("audit").items()}
-# For each fault the subject, what is said of it, and how it spoils the noise of a run.
+# For each fault: the subject, the words for the fault, and the function that spoils the noise of a run.
 FAULTS: dict[str, tuple[Callable[[], Subject], str, Callable[[Noise], Noise] | None]] = {
     "halved, laplace": (SUBJECTS["TrigI"], "noise halved", partial(scaled, factor=0.5)),
     "halved, gaussian": (SUBJECTS["TrigII"], "noise halved", partial(scaled, factor=0.5)),
@@ -505,7 +505,7 @@ def _outcome(row: Any) -> list[str]:
 
 
 def check(lines: pd.DataFrame) -> list[str]:
-    """Return what lines break of the promise that faults are refuted and nothing else is."""
+    """Return a failure for each line that breaks the promise: planted faults are refuted, and nothing else is."""
     return [f"audit: {row.mechanism}, {row.calibration}, {row.sampler}"
             + (f": the planted fault ({row.fault}) is not refuted" if row.fault else
                f": at least {row.bound} instead of {row.proved}")

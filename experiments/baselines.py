@@ -1,7 +1,7 @@
 """Trivial private baselines, which every method has to beat; of dependence they know nothing, or a covariance.
 
-Each is a function of the rows in the cube, the budget and a generator, and returns what it releases with its ledger.
-The noise is seeded numpy noise: these are simulations for comparison, not releases.
+Each is a function of the rows in the cube, the budget and a generator. It returns a distribution with its ledger. The
+noise is seeded numpy noise: these are simulations for comparison, not releases.
 
 Sensitivities, for means over n rows of which one row x is replaced by y, both in [-1, 1]^d:
 
@@ -185,7 +185,8 @@ def _noisy(exact: Array, l1: float, l2: float, share: float, purpose: str, ledge
 def _normals(d: int, rng: np.random.Generator) -> Array:
     """Return normal points (m, d) whose mean is 0 and whose covariance is the identity, but for rounding.
 
-    What sampling then moves is 2 % of the worst error on W1, at most 14 % on W2 and 6 % on W3 (measured on four sets).
+    The rest of the sampling error is 2 % of the worst error on W1, at most 14 % on W2 and 6 % on W3 (measured on four
+    sets).
     """
     half = rng.standard_normal((max(GAUSSIAN_POINTS // 2, 2 * d), d))
     points = np.concatenate([half, -half])

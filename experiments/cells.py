@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 CACHE = HERE / "cache"
 RESULTS = HERE / "results"
-# What only shows or marks what is computed elsewhere, or asks for it.
+# Modules that only show, mark or ask for the results that others compute.
 SHOWING = ("trigmech.cli", "trigmech.report", "trigmech.__main__", "experiments.fingerprints")
 # The fields of a statement that hold statements.
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -36,9 +36,9 @@ BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 @dataclass(frozen=True)
 class Call:
-    """A function of plain values, to be computed once: its arguments, and what its module imports, are all it needs.
+    """A function of plain values, to be computed once: it depends on its arguments and its module's imports alone.
 
-    `key` is the name of its cache file, another one for whatever gives another result.
+    `key` is the name of its cache file; it is another one if the arguments, or the code that the call reaches, differ.
     """
 
     function: Callable[..., dict[str, Any]]
@@ -77,7 +77,7 @@ def code_of(module: str) -> str:
 
 
 def described(name: str) -> dict[str, Any]:
-    """Return what the file expected/NAME.toml describes."""
+    """Return the content of the file expected/NAME.toml."""
     return tomllib.loads((HERE / "expected" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -95,7 +95,7 @@ def _imports(node: Any) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def reached(module: str) -> set[str]:
-    """Return a module and what it imports of the project, directly or not, but for `SHOWING`."""
+    """Return a module and the project's modules that it imports, directly or not, but for `SHOWING`."""
     found, waiting = {module}, [module]
     while waiting:
         new = _imported(source_of(waiting.pop()).read_text(encoding="utf-8"), ROOT) - found
@@ -112,11 +112,11 @@ def reached(module: str) -> set[str]:
 
 @cache
 def _imported(source: str, root: Path) -> frozenset[str]:
-    """Return what a source imports itself of the project below ``root``, but for `SHOWING`."""
+    """Return the project's modules below ``root`` that a source itself imports, but for `SHOWING`."""
     found = set[str]()
     for node in _imports(ast.parse(source)):
         names = {alias.name for alias in node.names} if isinstance(node, ast.Import) else {
-            # What is imported from a folder may be a module of it.
+            # A name that is imported from a folder may be a module of it.
             name if source_of(name).exists() else str(node.module)
             for name in (f"{node.module}.{alias.name}" for alias in node.names)}
         found |= {name for name in names if name.startswith(("trigmech", "experiments"))
@@ -131,7 +131,7 @@ def save(path: Path, text: str) -> None:
 
 
 def publish(path: Path, text: str, run: Container[str] | None = None) -> Path:
-    """Save a result, and, unless it is of a part only, note in versions.json beside it what it was made with.
+    """Save a result; unless it is of a part only, note the code that made it in versions.json beside it.
 
     `run` has the mechanisms of `fingerprints.OWN` that were run for it; default: all of them.
     """
@@ -164,7 +164,7 @@ def versions() -> dict[str, Any]:
 
 
 def run_cell(job: Any) -> dict[str, Any]:
-    """Return what a call, or what else has a key, computes: from the cache if it is there."""
+    """Return the result of a call, or of another job with a key: from the cache if it is there."""
     path = CACHE / f"{job.key()}.json"
     result: dict[str, Any]
     if path.exists():

@@ -1,7 +1,7 @@
 """Printed claims of privacy, tested by experiment as printed, corrected, and corrected with a fault that must be seen.
 
-Two neighbouring tables each, that attain or nearly attain what the claim or the fault costs; `experiments.audit` makes
-the lower bounds. The systems are those of the companions.
+Each claim has two neighbouring tables. On them the published system, or the planted fault, spends all or nearly all of
+the epsilon that it can spend. `experiments.audit` makes the lower bounds. The systems are those of the companions.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ LEAST, MOVED = jtree.JTree().thresholds((2,) * COLUMNS), models.sensitivity(ROWS
 class Claim:
     """A claim of privacy, and a number that a run shows of the first (0) or second (1) of two neighbouring tables.
 
-    The larger it is, the more it speaks for the second. `corrected` is of an epsilon; a planted fault is to spend
-    `fault` times the claim.
+    The larger the number is, the more it speaks for the second table. `corrected` takes the epsilon to spend; a planted
+    fault spends `fault` times the claim.
     """
 
     name: str

@@ -35,11 +35,11 @@ LARGE = 5_000  # rows
 SCOREBOARD = HERE / "results" / "smooth.csv"
 
 Row = tuple[str, str, str]  # data set, setting, row
-Rows = dict[Row, dict[tuple[str, str], float]]  # by what and sigma
+Rows = dict[Row, dict[tuple[str, str], float]]  # by "what" and "sigma"
 
 
 def methods(setting: str, quick: bool) -> list[tuple[str, dict[str, int], int]]:
-    """Return what is run in a setting, its options, and the number of repetitions of each."""
+    """Return the methods of a setting, each with its options and its number of repetitions."""
     most = 3 if quick else 10
     # The uniform distribution has no noise, so no repetition.
     return [*((name, {}, most) for name in (BEST, DEFAULT, SETTINGS[setting][3])), ("uniform", {}, 1),
@@ -70,7 +70,7 @@ def again(asked: Asked, key: Any) -> bool:
 
 
 def summary(workload: str, lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of the CSV: mean, median and standard error over the repetitions, and what runs cost."""
+    """Return the lines of the CSV: mean, median and standard error over the repetitions, and the costs of runs."""
     head = ["dataset", "setting", "row", "method"]
     mine = lines[(lines["workload"] == workload) | lines["what"].isin(FACTS)]
     found = mine.groupby([*head, "what", "sigma"], sort=False)["value"].agg(
@@ -182,7 +182,7 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows,
 
 
 def rows_of_rivals(workload: str, dataset: str) -> list[list[str]]:
-    """Return what the committed scoreboard of smooth queries has of a data set, as rows of the tables."""
+    """Return the lines of a data set in the committed scoreboard of smooth queries, as rows of the tables."""
     best, older = boards.best_cells(read_csv(SCOREBOARD)), fingerprints.older("smooth", SCOREBOARD.parent)
     mine = best[(best["dataset"] == dataset.lower()) & (best["epsilon"] == SETTINGS["B"][0])
                 & (best["method"] != boards.EQUAL)]
@@ -230,7 +230,7 @@ def readme_rows(results: Path, workloads: Sequence[str], setting: str = "B") -> 
 
 
 def check(lines: pd.DataFrame) -> list[str]:
-    """Return what lines of W1 break of the project's promises.
+    """Return the project's promises that lines of W1 break.
 
     Every mechanism proves at most the budget. `MomentMechanism`: in each setting the geometric mean of thesis / ours is
     at least 10, and 20 where n is at least 5000. (No promise on times: two runs share the cores.)

@@ -1,7 +1,7 @@
-"""Error bars against the truth: how many errors are within the predicted bars, how wide they are, what lies outside.
+"""Error bars against the truth: how many errors are within the predicted bars, and how wide the bars are.
 
-Of smooth queries of the thesis's sets by `MomentMechanism`; and of columns, tables and smooth queries by
-`TableMechanism`. There, made tables set the factor of :mod:`trigmech.evaluation.resampling`, and real ones check it.
+One experiment is on smooth queries of the thesis's sets by `MomentMechanism`. Another is on columns, tables and smooth
+queries by `TableMechanism`: made tables set the factor of :mod:`trigmech.evaluation.resampling`, real ones check it.
 """
 
 from collections.abc import Iterable
@@ -33,12 +33,12 @@ PAIR_QUERIES = 500
 QUERIES_AT_A_TIME = 100
 # Errors below this are rounding, and no ratio is taken to them.
 SMALLEST_ERROR = 1e-12
-# What is told of error bars, and how of several releases.
+# The measures of error bars, and the summary of each over several releases.
 TOLD = {"within": "mean", "worst": "mean", "ratio": "median", "excess": "mean", "unmeasured": "mean"}
 
 
 def smooth_bars(dataset: str, setting: str, repetition: int, n_queries: int = 500) -> dict[str, Any]:
-    """Return, of one release, what :func:`held_by_width` says of its error bars, for each of "w1", "w2" and "w3"."""
+    """Return how the error bars of one release did, by :func:`held_by_width`, for each of "w1", "w2" and "w3"."""
     X, exact, found = cube(dataset), answers(dataset, n_queries, n_pairs=PAIR_QUERIES), {}
     rng = np.random.default_rng([repetition, *dataset.encode()])
     synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(*BUDGETS[setting]), tm.MomentMechanism(), rng)
@@ -59,12 +59,12 @@ def _combined(workload: Workload, index: NDArray[np.int64], missed: Array, count
 
 
 def held_by_width(errors: Array, measured: Array, bars: PredictedError) -> dict[str, list[float]]:
-    """Return how error bars did on one workload: of each name below a list with one number for each part.
+    """Return how error bars did on one workload: for each name below, a list with one number for each part.
 
     `errors` (queries, parts) have their signs; `measured` is the part of each that comes from the measured moments.
     "within": the share of queries whose absolute error is within the bound; "worst": 1 if the worst error is, else 0;
     "ratio": the median of bound / error; "excess": the root mean square of the errors over that of the predicted
-    deviations; "unmeasured": the share of the squared errors that comes from what was not measured.
+    deviations; "unmeasured": the share of the squared errors that comes from unmeasured moments.
     """
     size, rest = np.abs(errors), np.square(errors - measured).sum(axis=0)
     return {"within": (size <= bars.bound).mean(axis=0).tolist(),
@@ -121,7 +121,7 @@ NOTHING = 1e-9
 
 
 def table_bars(dataset: str, epsilon: float, repetition: int) -> dict[str, Any]:
-    """Return, of one release of columns and tables, what :func:`held` says of each kind of statistic."""
+    """Return how error bars did, by :func:`held`, for each kind of statistic of one release of columns and tables."""
     table, schema, delta = _table(dataset, repetition)
     rng = np.random.default_rng([repetition, *dataset.encode()])
     made = tm.synthesize(table, schema, tm.Budget(epsilon, delta), tm.TableMechanism(), rng)
@@ -169,7 +169,7 @@ def families(d: int) -> dict[str, Any]:
 def held(pairs: Iterable[tuple[Array, PredictedError]]) -> dict[str, float]:
     """Return how error bars did, from errors and bars: "within", and means and medians of errors and bounds.
 
-    Values that are 0, as all say, do not count.
+    "zero" is the share of bounds that are 0. Values whose error and bound are both 0 do not count.
     """
     every = [(np.abs(error).ravel(), bars.bound.ravel()) for error, bars in pairs]
     error, bound = (np.concatenate(each) for each in zip(*every, strict=True))

@@ -30,7 +30,7 @@ from experiments.cells import described
 
 VARIABLE, SITE = "TRIGMECH_DATA", "https://archive.ics.uci.edu"
 _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
-# What the standard library raises on a broken, encrypted or unknown archive.
+# The errors that the standard library raises on a broken, encrypted or unknown archive.
 _BROKEN = (OSError, EOFError, RuntimeError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
@@ -50,10 +50,11 @@ class File(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """What is known about a data set before it is loaded: the thesis's name, UCI's title, archive and page.
+    """The description of a data set, known before it is loaded: the thesis's name, UCI's title, archive and page.
 
-    `files` are the raw files that the recipe reads, in its order (none for WDBC, which scikit-learn brings). The recipe
-    makes a table of numbers of their contents; None if it is not known. The note says which columns and rows are used.
+    `files` are the raw files that the recipe reads, in its order (no file for WDBC, which scikit-learn brings). The
+    recipe makes a table of numbers of their contents; None if it is not known. The note says which columns and rows are
+    used.
     """
 
     name: str
@@ -179,7 +180,7 @@ def _cardiotocography(workbook: bytes) -> pd.DataFrame:
     # A name's first column holds a count, the second that count per second; only records have an entry in the first.
     sheet = pd.read_excel(io.BytesIO(workbook), sheet_name="Data", header=1, engine="calamine")
     table = sheet[sheet.iloc[:, 0].notna()].rename(columns=lambda name: name.replace(".1", ".rate"))
-    # DR is always 0. Tendency takes three values only, and what follows it are classes.
+    # DR is always 0. Tendency takes three values only, and the columns after it are classes.
     kept = [name for name in table.columns[:table.columns.get_loc("Tendency")]
             if not name.startswith(("DR", "Unnamed"))]
     return table[kept]

@@ -1,10 +1,10 @@
 """One way to declare an experiment: inputs, cells, table, page, checks. Everything else is done here.
 
 A declaration names its data sets (`inputs`, or `numbers` for those of the thesis's kind) and how many releases and
-which budgets it usually has. `cells` returns the calls to make, each with what its lines say of it; they are computed
-once, in so many processes, and cached. `lines` makes lines of what a cell gives, `table` sums them up, and `formats`
-are those of its columns in the CSV file. `page` makes the Markdown of that file alone, so that all pages can be made
-again from committed results. `check` says what these lines break of the project's promises.
+which budgets it usually has. `cells` returns the calls to make, each with the entries that identify its lines. The
+calls are computed once, in `jobs` processes, and cached. `lines` makes lines of the result of a cell, `table` sums them
+up, and `formats` has the formats of its columns in the CSV file. `page` makes the Markdown of that file alone, so that
+all pages can be made again from committed results. `check` returns the project's promises that these lines break.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,11 +73,11 @@ def measured(cells: Mapping[Any, dict[str, Any]], asked: Asked, title: str,
 class Experiment:
     """An experiment; to call it is to run it, and returns the page.
 
-    `seeds`, `epsilons` and `size` have those of a quick run, then the usual ones; the last is of queries, rows or what
-    else `cells` and `page` take it for. `needed` says that it cannot be run without any of its data sets; `whole` says
-    whether what else is asked for leaves nothing out. `again` says which lines, by their `keys`, are run again where
-    only this package's are asked for; the others stay as they are committed. An experiment that is not made of cells
-    has a `run` of its own.
+    `seeds`, `epsilons` and `size` have the values of a quick run, then the usual ones; `cells` and `page` take `size`
+    for a number of queries, of rows or the like. If `needed`, it cannot be run without any of its data sets. `whole`
+    says whether other settings, such as `methods`, leave nothing out. `again` says which lines, by their `keys`, are
+    run again where only this package's are asked for; the others stay as they are committed. An experiment that is not
+    made of cells has a `run` of its own.
     """
 
     name: str
@@ -102,13 +102,13 @@ class Experiment:
     run: Callable[[Asked], Path] | None = None
 
     def settled(self, asked: Asked) -> Asked:
-        """Return what is asked, with the experiment's own where nothing is said."""
+        """Return the settings, with the experiment's own values in place of empty ones."""
         usual = 0 if asked.quick else 1
         return replace(asked, seeds=asked.seeds or self.seeds[usual], size=self.size[usual],
                        epsilons=asked.epsilons or tuple(self.epsilons[usual]))
 
     def with_inputs(self, asked: Asked) -> tuple[Asked, bool]:
-        """Return what is asked with the inputs at hand, and whether that is the whole; LeftOut if there is no input."""
+        """Return the settings with the inputs at hand, and whether these are all; LeftOut if there is no input."""
         own = self.settled(asked)
         as_usual = own.epsilons == self.settled(replace(asked, epsilons=())).epsilons
         if self.numbers:
@@ -141,13 +141,13 @@ class Experiment:
         return machinery.write_markdown(stem, self.page(written, asked), run)
 
     def committed(self, results: Path, older: frozenset[str] = frozenset()) -> str:
-        """Return the page of a folder's CSV file, with what older code made marked, if its rows are marked."""
+        """Return the page of a folder's CSV file; a page that marks rows marks those of the mechanisms in `older`."""
         asked = replace(self.settled(Asked()), older=older)
         return "\n".join(self.page(frames.read_csv(results / f"{self.name}.csv"), asked)) + "\n"
 
     def broken(self, results: Path) -> list[str]:
-        """Return what a folder's CSV file breaks of the project's promises; what is not there breaks none of them,
-        unless it is itself `promised`."""
+        """Return the project's promises that a folder's CSV file breaks; a missing file breaks a promise only if the
+        experiment is `promised`."""
         path = results / f"{self.name}.csv"
         if path.exists():
             return self.check(frames.read_csv(path))

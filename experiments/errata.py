@@ -31,12 +31,12 @@ SIZES = {line.dataset: (line.n, line.d)
 
 
 def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> str:
-    """Return a small table below what it shows; its columns are parted by semicolons."""
+    """Return a small table below its title; semicolons separate the names in `columns`."""
     table = pd.DataFrame(map(tuple, rows), columns=columns.split("; "), dtype=object)
     return f"{title}\n{table.to_string(index=False, float_format='{:.4g}'.format)}"
 
 
-# What noise costs
+# The cost of noise
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -48,7 +48,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 def composed(laplace: Sequence[tuple[float, int]], mu: float, pessimistic: bool) -> Any:
     """Return the privacy loss distribution of independent releases, rounded up (pessimistic) or down.
 
-    `laplace` are coordinates (ratio, count); `mu` is of all Gaussian releases together, 0 for none.
+    `laplace` are coordinates (ratio, count); `mu` is of all Gaussian releases together, 0 if there is no such release.
     """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -98,7 +98,7 @@ def limit(factor: float, over: float, delta: float, epsilon: float) -> float:
     return gaussian_delta(epsilon, epsilon / math.sqrt(factor * math.log(over / delta)))
 
 
-# Of example 1.3, and of proposition 1.12 and of algorithm 5's means at t = 2 for many queries and columns.
+# For example 1.3; and, for many queries and columns, for proposition 1.12 and for algorithm 5's means at t = 2.
 example_1_3_delta, proposition_1_12_limit, algorithm_5_limit = (
     partial(limit, *each) for each in ((2.0, 2.0), (2.0, 1.0), (1.0, 1.0)))
 

@@ -12,7 +12,7 @@ from experiments.frames import SIGMAS, across, geometric, of_workloads, worded
 from experiments.runs import release
 from experiments.search import PUBLISHED
 
-# What is printed under the figures; neither says which sigma it shows. Ties, grid and cap as in the tables.
+# The settings that are printed under the figures; neither says which sigma it shows. Ties, grid and cap as in tables.
 FIGURES: dict[str, dict[str, Any]] = {
     "figure_3_1": {"dataset": "CSN", "mechanism": "ImprovedTrigI", "delta": 0.0, "axis": "scale", "name": "kappa",
                    "values": [float(kappa) for kappa in range(1, 61)],

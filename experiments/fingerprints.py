@@ -1,14 +1,14 @@
-"""What each of the package's mechanisms gives, as a few numbers: results of code that gave others are said to be older.
+"""Fingerprints of the package's mechanisms. Results of code with other fingerprints are said to be older.
 
-A fingerprint is by behaviour. Small made tables are released with seeded noise, and of each release a few numbers are
-noted: of what was measured, of the distribution, of a sample. A comment changes none of them. The fingerprints that are
-known of each mechanism are in ``results/fingerprints.json``, the code's own last, each with an identifier;
+A fingerprint describes behaviour. Small made tables are released with seeded noise, and a few numbers are noted of each
+release: of the measured means, of the distribution, of a sample. A comment does not change them. The known fingerprints
+of each mechanism are in ``results/fingerprints.json``, the code's own last, each with an identifier;
 ``results/versions.json`` has for each file of results the identifiers of the code that made it.
 
 Processors round differently, and a rounding error can decide which of two equally good moves a descent makes, or which
-of two cuts a plan: by libraries' code for seven processors up to 3 of 12 runs of one kind were others (those of moments
-never). So there are several runs of each kind of tables, and two fingerprints are the same if more than half of the
-runs of each kind are.
+of two cuts a plan makes. With libraries' code for seven processors, up to 3 of 12 runs of one kind gave other numbers
+(runs of moments never did). So there are several runs of each kind of tables, and two fingerprints are the same if more
+than half of the runs of each kind are.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ THESIS, PURE_THESIS = "the thesis's", "the thesis's (pure)"
 OWN = (DEFAULT, PURE_DEFAULT, EQUAL, SMOOTH, PURE_SMOOTH, MINIMAX, THESIS, PURE_THESIS)
 
 BOTH = (SMOOTH, PURE_SMOOTH)
-# Which mechanisms each file of results shows; a file that is not named shows none.
+# The mechanisms that each file of results shows; a file that is not named here shows no mechanism.
 SHOWN: dict[str, tuple[str, ...]] = {stem: tuple(names) for stem, names in described("shown").items()}
 # These pages mark rows.
 BY_ROWS = ("nist", "aim", "synmeter", "adult", "smooth", "w1", "w2", "w3", "table_3_2", "table_3_3")
@@ -86,7 +86,7 @@ def many() -> tuple[pd.DataFrame, tm.Schema]:
 
 
 def of_release(made: tm.Synthesis) -> list[float]:
-    """Return a few numbers of a release: of what was measured, of the distribution, and of a larger sample."""
+    """Return a few numbers of a release: of the measured means, of the distribution, and of a larger sample."""
     wave, points = np.cos(np.arange(made.release.K)), made.distribution.points
     sample = made.schema.to_cube(made.sample(2 * len(points), np.random.default_rng(SEED)))
     found = [made.release.K, made.ledger.proved_epsilon, wave @ made.means, wave @ made.deviations]
@@ -126,7 +126,7 @@ def _computed(mechanism: str) -> Fingerprint:
 
 @cache
 def computed(mechanism: str) -> Fingerprint:
-    """Return what the code gives for a mechanism, one of `OWN`. Cost: some tenths of a second."""
+    """Return the fingerprint of a mechanism, one of `OWN`, by the present code. Cost: some tenths of a second."""
     with threadpool_limits(1, user_api="blas"):
         return _computed(mechanism)
 
@@ -151,14 +151,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def now(results: Path, mechanisms: Iterable[str] = OWN) -> dict[str, str]:
-    """Return the identifier of what the code gives for each of these mechanisms, and note those that are new."""
+    """Return the identifiers of these mechanisms' fingerprints by the present code; save new fingerprints."""
     listed, found = known(results), dict[str, str]()
     for mechanism in mechanisms:
         every, own = listed.setdefault(mechanism, []), computed(mechanism)
         same = [each for each in every if alike(each["numbers"], own)]
         entry: dict[str, Any] = same[-1] if same else {"id": hashlib.sha256(json.dumps(own).encode()).hexdigest()[:8],
                                                        "numbers": own}
-        # What the code gives is last, also if it has given it before.
+        # The present fingerprint is last, also if it was known before.
         listed[mechanism] = [each for each in every if each is not entry] + [entry]
         found[mechanism] = entry["id"]
     if listed != known(results):
@@ -170,16 +170,16 @@ def now(results: Path, mechanisms: Iterable[str] = OWN) -> dict[str, str]:
 
 
 def of_code(path: Path, run: Container[str] = OWN) -> dict[str, dict[str, str]]:
-    """Return what is noted of a file of results: for each mechanism that it shows the identifier of the code."""
+    """Return the entry for a file of results: for each mechanism that it shows, the identifier of the code."""
     shown, noted = SHOWN.get(path.stem, ()), _read(path.parent / MADE).get(path.name, {}).get("code", {})
     found = noted | now(path.parent, [name for name in shown if name in run])
     return {"code": {name: found[name] for name in OWN if name in shown and name in found}} if shown else {}
 
 
 def older(stem: str, results: Path) -> frozenset[str]:
-    """Return which of the mechanisms that results/<stem> shows were of another code then, or of one that is not known.
+    """Return the mechanisms in results/<stem> that were run by other code than the present, or by unknown code.
 
-    Nothing is computed: what the code gives now is what was noted last.
+    Nothing is computed: the last known fingerprint is taken for the present code's.
     """
     noted = _read(results / MADE)
     made: dict[str, str] = next((noted[name].get("code", {}) for name in (f"{stem}.csv", f"{stem}.md")
@@ -189,7 +189,7 @@ def older(stem: str, results: Path) -> frozenset[str]:
 
 
 def marked(text: str, stem: str, results: Path) -> str:
-    """Return a page that does not mark its rows with a sentence below its title if any of it is older."""
+    """Return a page; if it does not mark its rows and some are older, with a sentence about them below its title."""
     start = text.find(START)
     if start >= 0:
         text = text[:start] + text[text.index(END, start) + len(END):]

@@ -1,4 +1,4 @@
-"""What cells give as tables: lines for each number, summed up with pandas, and pages of Markdown."""
+"""The results of cells as tables: lines for each number, summed up with pandas, and pages of Markdown."""
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ def of_workloads(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str,
 
 
 def means(lines: pd.DataFrame, keys: list[str], **more: str) -> pd.DataFrame:
-    """Return the mean of "value" over lines with equal keys, or what else is asked for, in the order of the lines."""
+    """Return the mean of "value", or the measures in `more`, over lines with equal keys, in the order of the lines."""
     return lines.groupby(keys, sort=False)["value"].agg(**(more or {"value": "mean"})).reset_index()
 
 
@@ -68,8 +68,7 @@ def with_new(committed: pd.DataFrame, made: pd.DataFrame, keys: list[str],
              again: Callable[[Any], bool]) -> pd.DataFrame:
     """Return committed lines with new ones in the place of those whose key was run `again`; the others stay.
 
-    Raises ValueError if there are new lines in the place of none, or none in the place of old ones, as where a data set
-    is missing.
+    Raises ValueError if the new lines do not have exactly the keys that were run again, as where a data set is missing.
     """
     new = dict(iter(made.groupby(keys, sort=False)))
     # At the place of the first of the old lines.
@@ -100,9 +99,9 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
 
 def across(names: Sequence[str], wide: pd.DataFrame, heads: Mapping[Any, str],
            form: Callable[[Any], str] = str) -> list[str]:
-    """Return a table of a page: the index below `names`, and the columns that `heads` has, below what it calls them.
+    """Return a table of a page: the index below `names`, and the columns in `heads`, below their titles there.
 
-    What is missing is empty.
+    Missing values are empty.
     """
     return markdown([*names, *heads.values()], [
         [*(key if isinstance(key, tuple) else (key,)), *("" if pd.isna(value) else form(value) for value in row)]

@@ -1,9 +1,9 @@
 """Numbers in the sentences of pages, from committed results: held to them, and brought up to date.
 
-A number is followed by a comment with what it is, ``0.152<!-- = marginal("adult", "2-way", "trigmech", 0.1): .3g -->``:
-an expression of the functions below, and a format as f-strings have it ("word" writes a small number out). What a
-sentence says without a number is held by ``<!-- holds: EXPRESSION -->``, which must be true, and a list that stands
-so in a page of results by ``<!-- as in: net.md -->`` before it.
+A number is followed by a comment with its source, ``0.152<!-- = marginal("adult", "2-way", "trigmech", 0.1): .3g -->``:
+an expression of the functions below, and a format as f-strings have it ("word" writes a small number out). A
+sentence without a number is held by ``<!-- holds: EXPRESSION -->``, which must be true. A list that a page of results
+has, too, is held by ``<!-- as in: net.md -->`` before it.
 
 tests/test_prose.py finds figures of prose without such a mark, and names those that do not follow from results, with
 the reason.
@@ -39,7 +39,7 @@ AS_IN = re.compile(r"<!-- as in: ([\w.]+) -->\n\n?((?:- .*\n)+)")
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 TENS = {20: "twenty", 30: "thirty", 40: "forty", 50: "fifty", 60: "sixty"}
 
-# What evaluating an expression may raise if its results are missing or have another form.
+# The errors that evaluating an expression may raise if its results are missing or have another form.
 FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, OSError, SyntaxError, TypeError, ValueError)
 
 
@@ -72,7 +72,7 @@ def column(results: Path, stem: str, name: str, **where: Any) -> list[Any]:
 
 def board(results: Path, protocol: str, dataset: str, measure: str, method: str, epsilon: float = 1.0,
           what: str = "mean") -> float:
-    """Return what a scoreboard shows of a method: its mean in a measure, or its seeds."""
+    """Return a method's number on a scoreboard: its mean in a measure, or its seeds."""
     best = pages.best_of(results, protocol)
     found = chosen(best, {"dataset": dataset, "measure": measure, "method": method, "epsilon": [epsilon, 0.0]})[what]
     if len(found) != 1:
@@ -144,13 +144,13 @@ def said(results: Path, name: str, pattern: str) -> float:
 
 
 def marginal(results: Path, dataset: str, measure: str, method: str, epsilon: float) -> float:
-    """Return the mean of a companion's runs; of what spends no budget that of any epsilon."""
+    """Return the mean of a companion's runs; a method that spends no budget has one mean for all epsilons."""
     where = {} if method in (companions.INDEPENDENT, companions.NO_PRIVACY) else {"epsilon": epsilon}
     return float(at(results, "marginals", "mean", dataset=dataset, measure=measure, method=method, **where))
 
 
 def rest(results: Path, dataset: str, measure: str, epsilon: float) -> float:
-    """Return the least mean of those that are private as claimed, but for this package and what uses no budget."""
+    """Return the least mean of the rivals that are private as claimed, without methods that use no budget."""
     lines = chosen(lines_of(results, "marginals"), {"dataset": dataset, "measure": measure, "epsilon": epsilon})
     rivals = lines[(lines["method"] != companions.OURS) & lines["private_as_claimed"]]
     return float(rivals["mean"].astype(float).min())
@@ -184,7 +184,7 @@ def size(results: Path, name: str, what: str = "rows") -> int:
 
 
 def hundreds_of_faults(results: Path) -> int:
-    """Return how many faults are planted, in whole hundreds: what is added does not change the page each time."""
+    """Return how many faults are planted, in whole hundreds, so that a new fault seldom changes the page."""
     with (HERE.parent / "tests" / "planted_faults" / "faults.toml").open("rb") as file:
         return len(tomllib.load(file)["fault"]) // 100 * 100
 
@@ -218,7 +218,7 @@ def filled(text: str, results: Path) -> str:
 
 
 def _now(found: re.Match[str], results: Path) -> str | None:
-    """Return what a marked number is by the results; None if that fails."""
+    """Return the text of a marked number by the results; None if that fails."""
     with suppress(*FAILURES):
         return text_of(value(found[3], results), found[4], found[1])
     return None
@@ -241,12 +241,12 @@ def _listed(results: Path, found: re.Match[str]) -> str:
 
 
 def beginning(line: str) -> str:
-    """Return what a line of a list says before its first number of results."""
+    """Return the beginning of a line of a list, up to its first colon or comma."""
     return re.split(r"[:,]", line)[0]
 
 
 def broken(text: str, results: Path) -> list[str]:
-    """Return what a page says that the results do not bear out."""
+    """Return the statements of a page that the results do not bear out."""
     found = [f"{mark[1]} cannot be found again: {mark[3]}" for mark in MARK.finditer(text)
              if _now(mark, results) is None]
     expressions = [" ".join(expression.split()) for expression in HOLDS.findall(text)]

@@ -72,7 +72,7 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def of_classes(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line for each class that a run is held against: what is told no smoothness, against every one."""
+    """Return a line for each class that a run is compared with: its own, or every class if it is told no smoothness."""
     return [{**head, "smoothness": k, "error": result["errors"][str(k)], "seconds": result["seconds"]}
             for k in ([head["smoothness"]] if head["smoothness"] else SMOOTHNESS[head["d"]])]
 
@@ -88,9 +88,9 @@ def theory(d: int, k: int, delta: float, mechanism: str) -> float | None:
     """Return the exponent of n in the proved upper bound, without logarithms; None if there is none.
 
     Minimax, delta > 0: -min(1, k / d), see `trigmech.planning.minimax`. With Laplace noise at delta = 0 the noise of
-    the moments up to degree m makes an error of the order m^(3d/2 - k) / n where k < 3d/2, and what is cut off one of
-    m^-k; the best m gives -min(1, 2k / (3d)). The thesis's theorems on algorithms 4 and 5: -K / (2d + K) and -2K / (3d
-    + 2K).
+    the moments up to degree m makes an error of the order m^(3d/2 - k) / n where k < 3d/2, and the moments that are
+    cut off make one of m^-k; the best m gives -min(1, 2k / (3d)). The thesis's theorems on algorithms 4 and 5:
+    -K / (2d + K) and -2K / (3d + 2K).
     """
     if mechanism == MINIMAX:
         return -min(1.0, k / d if delta > 0 else 2.0 * k / (3.0 * d))

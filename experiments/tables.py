@@ -114,7 +114,7 @@ def page(table: str, lines: pd.DataFrame, asked: Asked) -> list[str]:
 
 
 def check(table: str, lines: pd.DataFrame) -> list[str]:
-    """Return what the lines of table 3.2 or 3.3 break of the project's promises.
+    """Return the project's promises that the lines of table 3.2 or 3.3 break.
 
     Published: within a factor of 3 of the thesis in the geometric mean over cells. Rigorous: the proved epsilon is at
     most 1, the errors are smaller than the thesis's in the geometric mean over all cells, and a release is faster.

@@ -93,7 +93,10 @@ def cells(asked: Asked) -> dict[Call, dict[str, Any]]:
 
 
 def judged(found: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each coefficient, what is kept. A test on a release counts its noise and the usual error."""
+    """Return, for each coefficient, the findings that hold on the release, and the width of its interval.
+
+    A test on a release counts its noise and the usual error.
+    """
     real = found["real"].abs() > NORMAL * found["error"]
     theirs = found["value"].abs() > NORMAL * np.hypot(found["deviation"], found["naive error"])
     same = np.sign(found["real"]) == np.sign(found["value"])

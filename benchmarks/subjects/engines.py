@@ -77,7 +77,10 @@ def _write(file: Path, groups: int) -> int:
 
 
 def _seconds_to_read(file: Path) -> float:
-    """Return how long the first GB takes, from the disk if the system lets go of what it holds of it."""
+    """Return the seconds to read the whole file, at the speed of its first GB.
+
+    The bytes come from the disk if the system drops its copies of them in memory.
+    """
     with file.open("rb", buffering=0) as stream:
         os.fsync(stream.fileno())
         if hasattr(os, "posix_fadvise"):

@@ -115,7 +115,7 @@ def _parquet(file: Path, groups: int) -> int:
 
 
 def _asked(schema: Schema) -> dict[str, Statistic]:
-    """Return what is asked in three passes."""
+    """Return the statistics of the three passes, by the name of the pass."""
     columns = columns_of(schema.domain)
     looks = [_cut(column, LOOKED_AT) for column in columns]
     closer = [column.cut(np.unique([-1.0, *np.linspace(low, low + 0.125, 9), 1.0]))

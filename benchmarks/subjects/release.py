@@ -19,7 +19,7 @@ THESIS_SECONDS = {  # tables 3.2 (pure epsilon) and 3.3
 
 
 def mechanisms(name: str) -> Iterator[tuple[str, Mechanism]]:
-    """Yield what is timed beside each other: the thesis's mechanism in four ways, and the package's own."""
+    """Yield the mechanisms to time, each after its name: the thesis's in four ways, and the package's own."""
     kind: type[EllipsoidMechanism]
     kind, functions = (ImprovedTrigI, 50) if name == "ImprovedTrigI" else (ImprovedTrigII, 102)
     calibrations: tuple[Calibration, ...] = ("published", "rigorous")
@@ -35,7 +35,7 @@ def rows(settings: Settings) -> Iterator[Row]:
     """Yield the rows of this subject."""
     for mechanism, times in THESIS_SECONDS.items():
         budget = Budget(1.0, 0.0) if mechanism == "ImprovedTrigI" else Budget(1.0, 1e-3)
-        # What is slow has no warm-up of its own, and must not be timed while it compiles.
+        # A slow mechanism has no warm-up of its own, and must not be timed while it compiles.
         _run(np.random.default_rng(0).uniform(-1.0, 1.0, (50, 2)), budget, MomentMechanism())
         for data, thesis in times.items():
             if settings.quick and data not in ("CTG", "WDBC"):

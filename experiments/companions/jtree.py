@@ -2,7 +2,7 @@
 
 Neither filter is private as claimed. JTree compares one noisy threshold with all pairs, any number of which may pass.
 PrivHD gives every pair's mutual information noise for its own sensitivity, but all of them move together: d columns
-cost d(d-1)/2 times what is claimed. The source's text has lost PrivHD's threshold (JTree's is taken), the number of
+cost d(d-1)/2 times the claimed epsilon. The source's text has lost PrivHD's threshold (JTree's is taken), the number of
 edges and their shares of the budget (equal ones).
 """
 

@@ -350,7 +350,7 @@ def in_space(draws: int) -> tuple[list[str], list[str]]:
 
 
 def near_optimal(epsilons: Sequence[float]) -> tuple[list[str], tuple[float, float]]:
-    """Return a table of noise on the integers, and by what part the better kind is above the optimum, by form."""
+    """Return a table of noise on the integers, and how far the better kind is above the optimum at most, by form."""
     rows, nearest = [], [0.0, 0.0]
     lattices = [(form, tuple(held)) for form, each in enumerate(KNOWN["lattices"].values()) for held in each]
     for (form, held), epsilon in product(lattices, epsilons):

@@ -204,7 +204,7 @@ class JunctionTree:
         return replace(self, tables=[keep_largest(counts, total) for counts in self.tables])
 
     def consistent(self) -> Self:
-        """Return the tree with tables that agree on what they share, by least squares; smallest intersections first."""
+        """Return the tree with tables that agree on shared columns, by least squares; smallest intersections first."""
         tables, shared = list(self.tables), {frozenset(a) & frozenset(b) for a, b in combinations(self.cliques, 2)}
         while more := {a & b for a, b in combinations(shared, 2)} - shared:
             shared |= more

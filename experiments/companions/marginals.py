@@ -1,6 +1,6 @@
 """PrivBayes, JTree and PrivHD on marginals and support vector machines, beside the package's default release.
 
-The protocol; `statements` runs it and judges by it. What this module imports names the cells that are kept.
+This is the protocol; `statements` runs it and judges by it. The names of cached cells depend on this module's imports.
 """
 
 import json
@@ -25,7 +25,7 @@ from trigmech.errors import InputError
 
 WAYS, DRAWN, MOST, SEED = (2, 3, 5, 6), 200, 10_000, 2018
 OURS, INDEPENDENT, NO_PRIVACY = "trigmech", "independent columns, not private", "no privacy"
-# What the source leaves unsaid of its programs is said in each class.
+# The classes give the details of the programs that the source leaves out.
 METHODS: dict[str, Any] = {
     INDEPENDENT: None, OURS: None,
     "PrivBayes, R": PrivBayes("R"), "PrivBayes, mutual information": PrivBayes("I"), "PrivBayes, F": PrivBayes("F"),

@@ -32,7 +32,7 @@ def nearness(counts: Array) -> float:
     half = (n + 1) // 2
     # The rarer value is 0, and parent values come by its counts, ascending, so that most steps are few places long.
     table = table[np.argsort(table.sum(axis=1))]
-    # -n - 1 at what no assignment reaches: it stays negative. The last place stands for all from there on.
+    # Places that no assignment reaches have -n - 1: they stay negative. The last place stands for all from there on.
     best, reach = np.full(half + 1, -n - 1), 0
     best[0] = 0
     for zero, one in table[:, np.argsort(table[0])].T:
@@ -58,7 +58,7 @@ class PrivBayes:
     most: int = 4
 
     def parents(self, domain: Sequence[int], placed: Columns, size: int, limit: float) -> Iterable[Columns]:
-        """Return the maximal sets of placed columns, at most `most`, with at most limit / size cells; () if none."""
+        """Return the maximal sets of up to `most` placed columns with up to limit / size cells, or the empty set."""
         sets = [found for k in range(min(self.most, len(placed)) + 1) for found in combinations(placed, k)
                 if size * cells(domain, found) <= limit]
         larger = {found[:i] + found[i + 1:] for found in sets for i in range(len(found))}

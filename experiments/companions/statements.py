@@ -51,7 +51,7 @@ def cells_of(asked: Asked) -> dict[Call, dict[str, Any]]:
                       "dataset": name, "method": method, "epsilon": epsilon, "printed": ""}
                   for method in ([protocol.OURS] if asked.ours else [NO_PRIVACY] * svm + methods)
                   for epsilon in (epsilons[:1] if method in once else epsilons) for r in range(runs)}
-    # One run of all, then another: what is there when it is stopped is even.
+    # One run of all, then another: if it is stopped, all have about as many runs.
     return dict(sorted(cells.items(), key=lambda pair: pair[0].arguments[3]))
 
 

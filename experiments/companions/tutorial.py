@@ -1,8 +1,8 @@
-"""A tutorial's primitives as a gallery on Adult: printed numbers beside ours, and what is wrong in the text.
+"""A tutorial's primitives as a gallery on Adult: printed numbers beside ours, and the text's errors.
 
 The gallery is docs/gallery.md, which runs as a notebook: each section has a block of Python, which yields our numbers,
-and a table, which is written here. What is printed is in experiments/expected/tutorial.csv, line by line in the order
-of ours. Noise is OpenDP's, drawn from the operating system's entropy: a gallery should show it drawn. These are not
+and a table, which is written here. The printed numbers are in experiments/expected/tutorial.csv, in the order of
+ours. Noise is OpenDP's, drawn from the operating system's entropy: a gallery should show it drawn. These are not
 releases: the exact numbers stand beside them. Neighbours are add/remove, as the text has them.
 """
 
@@ -36,11 +36,11 @@ SECTION = re.compile(r"^## (.+)\n\n(.+)\n\n(<!--.+\n```python\n((?:.*\n)+?)```)\
 
 @dataclass(frozen=True)
 class Found:
-    """One of our numbers beside the text's (None: not printed), and what both should be, exactly if `spread` is 0.
+    """One of our numbers beside the text's (None: not printed), and the true values of both, exact if `spread` is 0.
 
     `what` begins with "false" if the printed number is a claim that does not hold; `says` goes into it. `spread` is one
     standard error of ours, from the law of the noise. `printed_truth` is not `truth` where the text has ages, which are
-    invented there. What a block does not say of these is in the file of printed numbers.
+    invented there. The file of printed numbers has the fields that a block does not give.
     """
 
     ours: Any

@@ -1,4 +1,4 @@
-"""Scoreboards of public protocols: this package, its rivals, and what lies below and above them.
+"""Scoreboards of public protocols: this package, its rivals, and tables that are not private beside them.
 
 *independent*: the real columns, each in an order of its own; *bootstrap*: real rows drawn with replacement; *real*: the
 real rows themselves, where others are kept for tests. These three are not private. *default* and *smooth* are this
@@ -38,13 +38,13 @@ INDEPENDENT, BOOTSTRAP, REAL = "independent", "bootstrap", "real"
 NOT_PRIVATE = (INDEPENDENT, BOOTSTRAP, REAL)
 FINGERPRINTS = {DEFAULT: fingerprints.DEFAULT, EQUAL: fingerprints.EQUAL, SMOOTH: fingerprints.SMOOTH}
 SEEDS = 5
-# Measures of which more is better, by their beginnings, and what the best table has.
+# Measures of which more is better, by their beginnings, and the best table's value.
 GAINS = {"k_marginal": 1000.0, "auc": 1.0, "f1_": 1.0, "r2_": 1.0, "accuracy": 1.0}
 FREQUENCY, SECONDS = 0.01, 30.0  # promises about Adult
 CELLS = (16, 64)  # that numbers are cut into for rivals that want categories
 QUICK = ("MST-dpmm", "PrivBayes-dpmm")
 KEYS = ["dataset", "method", "cells", "epsilon", "delta"]
-# What is known of a run besides its scores.
+# The facts of a run that are kept beside its scores.
 FACTS = ("seconds", "cpu_seconds", "peak_mib", "replace_one_epsilon")
 
 
@@ -75,7 +75,7 @@ class TableCell:
     protocol: str
     method: str
     cells: int  # of numbers, for methods of categories; 0 for the others
-    epsilon: float  # as the method understands it; 0 for what is not private
+    epsilon: float  # as the method understands it; 0 for methods that are not private
     seed: int
     minutes: float  # time limit
 
@@ -177,7 +177,7 @@ def rival_methods() -> list[str]:
 
 
 def equal_epsilon(epsilon: float, delta: float) -> float:
-    """Return the epsilon at which Gaussian noise for replaced rows is what a rival's is for added and removed ones.
+    """Return the epsilon at which Gaussian noise for replaced rows is as large as a rival's for added and removed ones.
 
     The rival has the largest rho of zCDP for (epsilon, delta) and spends it on tables of counts, so mu^2 = 2 rho; a
     replaced row moves a table by the root of 2 instead of 1, so then mu^2 = 4 rho.
@@ -208,13 +208,13 @@ def replace_one_epsilon(facts: dict[str, Any], budget: tm.Budget) -> float:
 
 
 def cells(name: str, asked: Asked) -> dict[TableCell, dict[str, Any]]:
-    """Return the tables of a protocol, each with what lines say of it.
+    """Return the tables of a protocol, each with the entries that identify its lines.
 
-    Without data sets: all of the protocol. Without methods: this package, what is not private and all rivals that are
-    installed; those that are named are installed. Quick: one seed of small data sets, fewer cells, two rivals.
-    `finished`: those that runs before have finished. `ours`: those that the committed results have of this package and
-    of what is not private. Raises LeftOut if there is nothing, and DatasetMissing if only ours are run again and one of
-    their sets is not there.
+    Without data sets: all of the protocol. Without methods: this package, methods that are not private and all rivals
+    that are installed; rivals that are named are installed. Quick: one seed of small data sets, fewer cells, two
+    rivals. `finished`: the tables that earlier runs have finished. `ours`: the tables of this package, and of methods
+    that are not private, in the committed results. Raises LeftOut if there is no table, and DatasetMissing if only ours
+    are run again and one of their sets is not there.
     """
     protocol, quick = PROTOCOLS[name], asked.quick
     if asked.ours:
@@ -252,19 +252,19 @@ def of_tables(head: dict[str, Any], result: dict[str, Any]) -> list[dict[str, An
 
 
 def own_cells(protocol: Protocol, lines: pd.DataFrame, minutes: float) -> list[TableCell]:
-    """Return the tables that results have of this package and of what is not private, as many seeds of each."""
+    """Return the tables in results by this package and by methods that are not private, as many seeds of each."""
     counted = lines[(lines["measure"] == "failures") & lines["method"].isin((*OWN, *NOT_PRIVATE))]
     return [TableCell(line.dataset, protocol.name, line.method, 0, float(line.epsilon), seed, minutes)
             for line in counted.itertuples() for seed in range(int(line.seeds))]
 
 
 def again(asked: Asked, key: Any) -> bool:
-    """Return whether lines of a data set and a method are of this package or of what is not private."""
+    """Return whether the method of a key is of this package or is not private."""
     return key[1] in (*OWN, *NOT_PRIVATE)
 
 
 def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:
-    """Return which data sets, of a protocol, can be had, and say of each other one why not."""
+    """Return the data sets, of a protocol, that can be had; print why each of the others cannot."""
     known = []
     for name in names:
         if protocol is None or protocol.name in find(name).protocols:
@@ -287,13 +287,13 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each data set, method, budget and measure: mean and spread over the seeds that did not fail."""
     grouped = lines.groupby([*KEYS, "measure"], sort=False)
     found = grouped["value"].agg(mean="mean", deviation="std", least="min", most="max", seeds="count")
-    # Another seed knows what a failed seed does not.
+    # Another seed has the texts that a failed seed lacks.
     told = grouped[["neighbours", "version", "failed"]].agg(lambda texts: max(texts, key=len))
     return found.join(told).reset_index()
 
 
 def loss(measure: str, value: float) -> float:
-    """Return a number that is smaller for better tables: errors as they are, of gains what is missing to the best."""
+    """Return a number that is smaller for better tables: an error as it is, a gain by its distance to the best."""
     if measure == "detector":
         return max(0.0, value - 0.5)
     best = next((best for start, best in GAINS.items() if measure.startswith(start)), None)
@@ -309,7 +309,7 @@ def best_cells(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def losses(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str) -> dict[str, float]:
-    """Return the losses of all methods at a budget, and of what is not private."""
+    """Return the losses of all methods at a budget, with those that are not private."""
     there = lines[(lines["dataset"] == dataset) & lines["epsilon"].isin([epsilon, 0.0]) & (lines["measure"] == measure)]
     return {name: loss(measure, mean) for name, mean in zip(there["method"], there["mean"], strict=True)}
 

@@ -28,7 +28,7 @@ def column_codes(column: Column, values: pd.Series, cells: int) -> tuple[Codes, 
         if column.missing == "keep":
             places[values.isna()] = len(column.categories)
         if (places < 0).any():
-            raise ValueError(f"column {column.name} holds what is no category of its schema")
+            raise ValueError(f"column {column.name} holds a value that is no category of its schema")
         return places, len(column.categories) + (column.missing == "keep")
     unit = (values.to_numpy(float) - column.lower) / (column.upper - column.lower)
     cell = np.floor(np.clip(unit, 0.0, 1.0) * cells).clip(max=cells - 1)
@@ -44,7 +44,7 @@ def mixed(table: Codes, size: Sequence[int], columns: Sequence[int]) -> Codes:
 
 
 def compact(table: Codes, size: Sequence[int], weights: Any = None) -> tuple[Codes, Array]:
-    """Return the different rows of a table, each column in one piece, and how often, or with what weight, each is."""
+    """Return the different rows of a table, each column in one piece of memory, and the count or weight of each row."""
     code, cells = np.zeros(len(table), dtype=np.int64), 1
     for j, values in enumerate(size):
         if cells * values >= 2**63:

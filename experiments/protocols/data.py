@@ -4,8 +4,8 @@ Files lie below the directory that TRIGMECH_DATA names. `nist_*`: the American C
 the NIST Collaborative Research Cycle, bounds and categories from its data dictionary. `adult`: its documentation.
 `nltcs`, `aim_*`: discrete tables of the authors of AIM, domains from their JSON. `synmeter_*`: sets of SynMeter with
 its splits and its JSON, whose bounds are the data's own and are given to all methods alike. A new data set is one file
-in `sets/`, with a list `SETS`; a CSV or Parquet file with a schema file of its name beside it (`table.csv`,
-`table.toml`) needs none.
+in `sets/`, with a list `SETS`. A CSV or Parquet file needs no file there if a schema file of its name is beside it
+(`table.csv`, `table.toml`).
 """
 
 import importlib.util
@@ -47,7 +47,7 @@ class TableSet:
     load: Callable[[], tuple[pd.DataFrame, tm.Schema]]
     test: Callable[[], pd.DataFrame] | None = None  # real rows that the synthesizer has not seen
     within: str = ""  # the column that every table of the protocol has, or ""
-    numbers: str = ""  # what `experiments.datasets` calls its columns of numbers, or ""
+    numbers: str = ""  # the name of its columns of numbers in `experiments.datasets`, or ""
 
 
 def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:

@@ -62,7 +62,7 @@ def _bins(column: Column, real: pd.Series, made: pd.Series, apart: bool) -> tupl
 
 
 def propensity(real: pd.DataFrame, made: pd.DataFrame, schema: Schema) -> float:
-    """Return NIST's pMSE: how far, squared, chances of being synthetic are from what they are for equal tables.
+    """Return NIST's pMSE: the mean square of the chances of being synthetic minus the share of synthetic rows.
 
     The chances are those of a decision tree of depth 6 on the rows that it was fitted to (sdnist 2.4, and the published
     scores; not a logistic regression, which sees less), where all columns are numbers. Ties between splits are broken

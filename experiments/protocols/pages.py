@@ -48,7 +48,7 @@ def worst(stems: list[str], results: Path) -> list[str]:
 
 
 def rewritten(stem: str, results: Path) -> str:
-    """Return the page of results that is committed, with what older code made marked as it is now."""
+    """Return the committed page of results, with present marks on the results that older code made."""
     if stem in fingerprints.BY_ROWS:
         return every.EXPERIMENTS[stem].committed(results, fingerprints.older(stem, results))
     return fingerprints.marked((results / f"{stem}.md").read_text(encoding="utf-8"), stem, results)

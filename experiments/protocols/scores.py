@@ -70,7 +70,7 @@ def synmeter(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.Da
 
 def adult(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
           within: str = "") -> dict[str, float]:
-    """Return what users ask of a table such as Adult; its last column, if it has two categories, is predicted."""
+    """Return the scores of the usual uses of a table such as Adult; a last column with two categories is predicted."""
     found = {**marginal_errors(schema, real, made), **number_errors(schema, real, made),
              **conditional_means(schema, real, made), "detector": detector_auc(schema, real, made)}
     if test is not None and len(schema.columns[-1].categories or ()) == 2:
@@ -225,7 +225,8 @@ def range_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame,
 
 
 def features(schema: Schema, table: pd.DataFrame) -> tuple[Array, list[int]]:
-    """Return what models are trained on: numbers as they are, categories as codes, and which are categories."""
+    """Return the features for models, numbers as they are and categories as codes, and the places of columns with few
+    categories."""
     columns = [table[column.name].to_numpy(float) if column.categories is None
                else column_codes(column, table[column.name], 0)[0] for column in schema.columns]
     few = [j for j, column in enumerate(schema.columns) if 0 < len(column.categories or ()) <= BOOSTING_CATEGORIES]

@@ -1,8 +1,8 @@
 """Rivals: other tools, each in an environment of its own, all behind adapters of the same form.
 
 An adapter is one script in ``adapters/``. Its head, as Python's inline script metadata, says what to install and which
-methods it has; :mod:`experiments.rivals.adapters.interface` says what it is given and what it gives back. The package
-itself is run by the same means, in the environment at hand, so that times and memory compare.
+methods it has; :mod:`experiments.rivals.adapters.interface` describes its input and its output. The package itself is
+run by the same means, in the environment at hand, so that times and memory compare.
 """
 
 import functools
@@ -71,7 +71,7 @@ class Rival:
 
     @property
     def source(self) -> bytes:
-        """What a result depends on, besides the package itself: the adapter and its interface."""
+        """The files on which a result depends, besides the package itself: the adapter and its interface."""
         return self.adapter.read_bytes() + (ADAPTERS / "interface.py").read_bytes()
 
 
@@ -107,10 +107,10 @@ def run(rival: Rival, method: str, table: pd.DataFrame, schema: tm.Schema, budge
         workload: Sequence[Sequence[str]], within: str, seconds: float) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return a synthetic table of as many rows by a method of an installed rival, and the facts that its adapter tells.
 
-    The budget is as the rival understands it; the facts say for which neighbours. `seed` is of what the rival lets one
-    seed, `cells` of what methods of categories cut numbers into. `workload` are the tables that the protocol asks for,
-    all of which have the column `within`, if it is not "". `seconds` limit its processor time, so that other work on
-    the machine does not count. Raises RivalError if it fails or runs out of time.
+    The budget is as the rival understands it; the facts say for which neighbours. `seed` is for the draws that the
+    rival lets one seed; methods of categories cut numbers into `cells` cells. `workload` are the tables that the
+    protocol asks for, all of which have the column `within`, if it is not "". `seconds` limit its processor time, so
+    that other work on the machine does not count. Raises RivalError if it fails or runs out of time.
     """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -124,7 +124,7 @@ def run(rival: Rival, method: str, table: pd.DataFrame, schema: tm.Schema, budge
         if rival.name == OWN:
             variables["PYTHONPATH"] = str(Path(tm.__file__).parent.parent)
         limits = (math.ceil(seconds), math.ceil(seconds))
-        # A session of its own, so that what it started ends with it.
+        # A session of its own, so that processes that it started end with it.
         with subprocess.Popen([str(rival.python), str(rival.adapter), str(folder)], env=variables, cwd=folder,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limits)) as process:

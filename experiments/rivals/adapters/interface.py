@@ -1,4 +1,4 @@
-"""What an adapter is given and gives back; with numpy and pandas alone, as it runs in every rival's environment.
+"""The input and the output of an adapter; with numpy and pandas alone, as it runs in every rival's environment.
 
 A folder holds ``table.csv`` (private rows), ``schema.json`` (a list of columns: name, kind, lower, upper, categories,
 special, missing) and ``task.json`` (the other fields of `Task`). An adapter is called with the folder's path, and
@@ -21,7 +21,7 @@ import pandas as pd
 
 @dataclass
 class Task:
-    """What is asked of an adapter."""
+    """The table that an adapter is to make, from the folder's files."""
 
     folder: Path
     table: pd.DataFrame
@@ -109,7 +109,7 @@ def rho_of(epsilon: float, delta: float) -> float:
     return float(np.max((needed / (orders - 1.0) + epsilon) / orders))
 
 
-# What methods of dpmm spend of (epsilon, delta), by their programs: rho of tables, rho of choices, pure epsilon.
+# The spending of dpmm's methods at (epsilon, delta), by their programs: rho of tables, rho of choices, pure epsilon.
 SPENT: dict[str, Callable[[float, float], dict[str, Any]]] = {
     "AIM": lambda epsilon, delta: {"measured_rho": 0.9 * rho_of(epsilon, delta),
                                    "selected_rho": 0.1 * rho_of(epsilon, delta)},
@@ -137,18 +137,18 @@ def peak_memory() -> float:
 
 
 def rhos(measured_rho: float = 0.0, selected_rho: float = 0.0, **facts: Any) -> dict[str, Any]:
-    """Return what is spent together, for rows that are added or removed and for replaced ones; see :func:`write`."""
+    """Return the rho spent in all, for rows that are added or removed and for replaced ones; see :func:`write`."""
     return {"rho": measured_rho + selected_rho, "replace_one_rho": 2.0 * measured_rho + 4.0 * selected_rho, **facts}
 
 
 def write(task: Task, made: pd.DataFrame, package: str, neighbours: str, measured_rho: float = 0.0,
           selected_rho: float = 0.0, **facts: Any) -> None:
-    """Write the table and what is known of it, with seconds, processor seconds and the process's peak memory.
+    """Write the table and the facts about it, with seconds, processor seconds and the process's peak memory.
 
-    The package's version is noted; neighbours are "add or remove" or "replace". The rhos are what is spent, by the
-    tool's own accounts, on tables with Gaussian noise and on choosing by exponential mechanism whose score moves by at
-    most 1: if a row is replaced, the first doubles (a table moves by the root of 2 instead of 1), the second
-    quadruples. Facts are such as `pure_epsilon`, or `note`.
+    The package's version is noted; neighbours are "add or remove" or "replace". By its own accounts, the
+    tool spends `measured_rho` on tables with Gaussian noise, and `selected_rho` on choices by an exponential mechanism
+    whose score moves by at most 1. If a row is replaced, the first doubles (a table moves by the root of 2 instead of
+    1), and the second quadruples. Facts are such as `pure_epsilon`, or `note`.
     """
     from importlib.metadata import version
 

@@ -43,7 +43,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 if __name__ == "__main__":
     task = interface.read()
     rng = np.random.default_rng(task.seed)
-    task.cells = 1 << 20  # numbers stay what they are
+    task.cells = 1 << 20  # so many that numbers keep their values
     codes, sizes = interface.coded(task)
     numbers = [column["name"] for column in task.columns if column["kind"] != "category"]
     groups = [column["name"] for column in task.columns if column["kind"] == "category"]

@@ -22,7 +22,7 @@ if __name__ == "__main__":
             of_text = {str(category): category for category in column.categories}
             table[column.name] = [of_text.get(value) for value in table[column.name]]
     mechanism = tm.MomentMechanism() if task.method == "smooth" else None
-    # What the protocol asks for beside tables of two columns: of three, or all within one column.
+    # A protocol may ask for more than tables of two columns: for three columns, or for all tables within one column.
     columns = max(map(len, task.workload), default=0) - bool(task.within)
     workload = tm.workload.Marginals(3 if columns > 2 else 2, task.within or None) if task.method == "default" and (
         task.within or columns > 2) else None
