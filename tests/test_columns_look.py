@@ -25,6 +25,7 @@ from trigmech.privacy.false_alarms import CLEAR
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, PrefixSums
 from trigmech.reconstruction import columns
+from trigmech.reconstruction import divided as divided_module
 from trigmech.reconstruction.columns import (
     CORNER,
     LARGEST_PLACE,
@@ -34,6 +35,7 @@ from trigmech.reconstruction.columns import (
 )
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.details import looked_closer
+from trigmech.reconstruction.divided import divided
 from trigmech.reconstruction.frequencies import nearest_probabilities, share_of_one, shrunk_frequencies
 
 # Counts
@@ -190,7 +192,7 @@ def check_distribution(column, k, looked):
     partition, measured = column.partition, looked.edges
     if not set(partition.edges.tolist()) <= set(measured.tolist()):
         # A smooth density has parts of the measured intervals; pieces have not.
-        measured = columns.divided(looked).edges
+        measured = divided(looked).edges
     assert column.mass.shape == (partition.size,)
     assert (column.mass >= 0.0).all()
     assert column.mass.sum() == pytest.approx(1.0, abs=1e-9)
@@ -232,21 +234,6 @@ def test_the_nearest_probabilities_are_the_values_less_one_threshold(values, tot
     np.testing.assert_allclose(nearest_probabilities(values, total), np.maximum(values - low, 0.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("levels", [None, np.linspace(-1.0, 1.0, 121), np.linspace(-1.0, 1.0, 40)])
-@pytest.mark.parametrize("count", [3, 16, 21, 64, 200])
-def test_divided_intervals_keep_their_edges_and_have_equally_many_parts_with_a_level_each(count, levels):
-    partition = Partition((1,), 0, even_edges(levels, count), levels)
-    finer = columns.divided(partition)
-    at = np.searchsorted(finer.edges, partition.edges)
-    assert (finer.edges[at] == partition.edges).all()
-    most = columns.FINE if levels is None else min(columns.FINE, len(levels))
-    assert {*np.diff(at).tolist()} == {max(most // partition.intervals, 1)}
-    if levels is None:
-        np.testing.assert_allclose(np.diff(finer.edges), 2.0 / finer.intervals, atol=1e-12)
-    else:
-        assert np.histogram(levels, finer.edges)[0].min() >= 1
-
-
 @pytest.mark.parametrize("below", [lambda x: stats.beta(2, 5).cdf(0.5 * (x + 1.0)), lambda x: 0.5 * (
     stats.norm(-0.4, 0.15).cdf(x) + stats.norm(0.4, 0.2).cdf(x))], ids=["skewed", "two peaks"])
 def test_rows_do_not_lie_evenly_in_wide_intervals_of_a_smooth_column(below, monkeypatch):
@@ -254,7 +241,7 @@ def test_rows_do_not_lie_evenly_in_wide_intervals_of_a_smooth_column(below, monk
     exact = below(places) / below(1.0)
     errors = {}
     for fine in (64, 1):
-        monkeypatch.setattr(columns, "FINE", fine)
+        monkeypatch.setattr(divided_module, "FINE", fine)
         for seed in range(5):
             noisy = np.diff(exact[::8]) + np.random.default_rng(seed).normal(0.0, 0.002, 16)
             column = distribution_of(partition, noisy, 0.002, False)

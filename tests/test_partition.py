@@ -408,14 +408,17 @@ def test_a_logarithmic_scale_shows_small_whole_numbers_as_it_shows_small_numbers
 
 @pytest.mark.parametrize(("wanted", "most"), [(2, 8), (16, 1_024), (64, 1_024), (512, 1_024), (1_024, 1_024)])
 def test_all_intervals_of_a_look_but_the_last_have_as_many_levels(wanted, most):
+    def column(levels):
+        return Partition((), 0, np.array([-1.0, 1.0]), levels)
+
     for size in range(2, 4 * wanted, max(wanted // 64, 1)):
         levels = np.linspace(-1.0, 1.0, size)
-        count = of_one_size(levels, wanted, most)
-        held = np.diff(np.searchsorted(levels, even_edges(levels, count)[:-1]), append=size)
+        made = of_one_size(column(levels), wanted, most)
+        count, held = made.intervals, np.diff(made.first_levels)
         assert min(wanted, size) <= count <= most or count == -(-size // (size // wanted + 1)) <= wanted
         assert len(held) == count
         # All but the last ones have the same number of levels; of many levels each, those may have one fewer.
         each = held[0]
         assert (held[:-1] == each).all() or (each > 2 and (held >= each - 1).all()), (size, held)
-    assert of_one_size(None, wanted, most) == wanted
-    assert of_one_size(np.linspace(0.0, 1.0, 80) ** 3 * 2.0 - 1.0, 64, 1_024) == 64
+    assert of_one_size(column(None), wanted, most).intervals == wanted
+    assert of_one_size(column(np.linspace(0.0, 1.0, 80) ** 3 * 2.0 - 1.0), 64, 1_024).intervals == 64

@@ -160,19 +160,20 @@ def even_edges(levels: Array | None, count: int) -> Array:
     return np.concatenate([[-1.0], 0.5 * (levels[starts - 1] + levels[starts]), [1.0]])
 
 
-def of_one_size(levels: Array | None, wanted: int, most: int) -> int:
-    """Return a number of intervals, at least the wanted one if that is possible, which all have as many levels.
+def of_one_size(column: Partition, wanted: int, most: int) -> Partition:
+    """Return a number's partition in intervals that all have as many levels: the wanted number of them or more.
 
     If 80 levels were in 64 intervals, the first 16 would have two. Densities are smooth from interval to interval, so
     there would be a false peak where intervals become narrower. The last interval can have fewer levels. There are at
-    most ``most`` intervals. Without levels, or if these lie on a logarithmic scale, the wanted number is returned.
+    most ``most`` intervals, and as many as wanted without levels or if these lie on a logarithmic scale.
     """
+    levels = column.levels
     if levels is None or on_logarithmic_scale(levels):
-        return wanted
+        return column.cut(even_edges(levels, wanted))
     each = max(len(levels) // wanted, 1)
     if -(-len(levels) // each) > most:
         each += 1
-    return -(-len(levels) // each)
+    return column.cut(even_edges(levels, -(-len(levels) // each)))
 
 
 def on_logarithmic_scale(levels: Array) -> bool:

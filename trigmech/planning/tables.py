@@ -300,7 +300,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     contrasted, of_contrasts = looked.contrasted, looked.part
     others = d - int(contrasted.sum())
     each = n * regime.part(look * (1.0 - of_contrasts) / max(others, 1))
-    partitions = tuple((by_levels(column) if has_few(column) else column.cut(even_edges(column.levels, OF_SIGNS)))
+    partitions = tuple((by_levels(column) if has_few(column) else of_one_size(column, OF_SIGNS, 2 * OF_SIGNS))
                        if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     looks = [_look(j, columns[j], partition, own, gaussian, looked.signs)
@@ -381,9 +381,9 @@ def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
     if not gaussian:
         wanted = counted(strength)
         if column.levels is not None and len(column.levels) < 2 * wanted:
-            wanted = of_one_size(column.levels, wanted, MOST_INTERVALS)
+            return of_one_size(column, wanted, MOST_INTERVALS)
         return column.cut(even_edges(column.levels, wanted))
     count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))
     rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0)))
     wanted = int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))
-    return column.cut(even_edges(column.levels, of_one_size(column.levels, wanted, MOST_INTERVALS)))
+    return of_one_size(column, wanted, MOST_INTERVALS)

@@ -7,7 +7,7 @@ import numpy as np
 
 from trigmech._arrays import Array
 from trigmech.domain import Domain
-from trigmech.functions.partition import Partition, columns_of, even_edges
+from trigmech.functions.partition import Partition, columns_of, of_one_size
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement, Query, of_kind, parents
@@ -48,7 +48,7 @@ def positioned(release: Release) -> Release:
 def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
             released: ReleasedColumn | None, among: int) -> ReleasedColumn:
     if whole.value is not None:
-        whole = whole.cut(even_edges(whole.levels, EVEN))
+        whole = of_one_size(whole, EVEN, 2 * EVEN)
     column = ReleasedColumn(whole, np.full(whole.size, 1.0 / whole.size), 1.0)
     tables = of_kind(own, Marginal)
     if released is not None:

@@ -16,9 +16,11 @@ from trigmech.functions.partition import Partition, even_edges, on_logarithmic_s
 FINE = 64
 # Numbers with at most so many levels are divided into single levels if equal parts would have unequal numbers of them.
 MOST_SINGLE = 256
-# An interval counts by its levels if it has at least this part of the usual number of them. The noise of a smaller one,
-# such as the last of 71 levels in intervals of 5, would be too large beside the others.
-LEAST_SIZE = 0.6
+# An interval counts by its levels if it has at least this part of the usual number of them. The noise of a smaller one
+# would be too large beside the others.
+LEAST_SIZE = 0.45
+# Intervals count as equal if so many of them, from the first on, have as many levels.
+MOSTLY = 0.85
 
 
 def equal_parts(partition: Partition) -> int:
@@ -54,14 +56,17 @@ def divided(partition: Partition) -> Partition:
 def relative_sizes(partition: Partition) -> Array | None:
     """Return the number of levels of each interval (c,), relative to the usual one; None if they hardly differ.
 
-    They are 1 where an interval is too small to count by its levels. On a logarithmic scale levels do not count, and a
-    smaller last interval alone does not matter.
+    They are 1 where an interval is too small to count by its levels. Differences of a fifth, a few smaller intervals at
+    the end, and levels on a logarithmic scale do not count.
     """
-    if partition.levels is None or equal_parts(partition) < 2 or on_logarithmic_scale(partition.levels):
+    if partition.levels is None or partition.intervals < 3 or on_logarithmic_scale(partition.levels):
         return None
     count = np.diff(partition.first_levels)
-    sizes = count / np.median(count)
-    return np.where(sizes < LEAST_SIZE, 1.0, sizes) if (count[:-1] != count[0]).any() else None
+    # If intervals are single levels and ends were counted apart, these are levels of the first and the last interval.
+    usual, inner = np.median(count), count[1:-1] if equal_parts(partition) == 1 else count[:-1]
+    if 5 * inner.max() <= 6 * inner.min() or (count[: int(MOSTLY * len(count)) + 1] == count[0]).all():
+        return None
+    return np.where(count < LEAST_SIZE * usual, 1.0, count / usual)
 
 
 def on_places(partition: Partition, fine: Partition, each: Array) -> Array:

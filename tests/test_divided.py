@@ -1,0 +1,153 @@
+"""Intervals of unequal numbers of levels: single levels are as frequent as in the table, not combs or steps."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import trigmech as tm
+from trigmech.functions import prefix_sums
+from trigmech.functions.partition import Partition, even_edges
+from trigmech.queries.signs import Signs
+from trigmech.reconstruction.columns import distribution_of
+from trigmech.reconstruction.common import common_positions
+from trigmech.reconstruction.divided import FINE, MOST_SINGLE, divided, equal_parts, on_places, relative_sizes
+
+LEVELS = [None, *(np.linspace(-1.0, 1.0, size) for size in (40, 71, 100, 121, 256, 257, 900)),
+          np.expm1(np.linspace(0.0, 3.0, 150)) / np.expm1(3.0) * 2.0 - 1.0]
+
+
+def looked_at(levels, count, indicators=()):
+    return Partition(indicators, 0, even_edges(levels, count), levels)
+
+
+def of_levels(column):
+    """Return the mass (l,) of each level of a number's column: rows of a position are spread evenly over its levels."""
+    first = column.partition.first_levels
+    mass = column.mass[len(column.partition.indicators) :]
+    return np.repeat(mass / np.diff(first), np.diff(first))
+
+
+@pytest.mark.parametrize("levels", LEVELS, ids=lambda each: "none" if each is None else str(len(each)))
+@pytest.mark.parametrize("count", [1, 3, 16, 21, 64, 200])
+def test_divided_intervals_keep_their_edges_and_have_equal_parts_or_single_levels(count, levels):
+    partition = looked_at(levels, count, (1,))
+    finer, parts = divided(partition), equal_parts(partition)
+    at = np.searchsorted(finer.edges, partition.edges)
+    assert (finer.edges[at] == partition.edges).all()
+    if levels is None:
+        assert {*np.diff(at).tolist()} == {parts} == {max(FINE // count, 1)}
+        np.testing.assert_allclose(np.diff(finer.edges), 2.0 / finer.intervals, atol=1e-12)
+        return
+    held, inside = np.diff(finer.first_levels), np.diff(partition.first_levels)
+    assert parts == max(min(min(FINE, len(levels)) // partition.intervals, inside.min()), 1)
+    if parts == 1:
+        assert finer.edges is partition.edges
+    elif {*np.diff(at).tolist()} == {parts}:
+        # Parts have as many levels, but for the last interval; or there are so many that one more is little.
+        assert (held.reshape(-1, parts)[:-1] == held[0]).all() or len(levels) > MOST_SINGLE
+    else:
+        assert (held == 1).all()
+    assert held.min() >= 1
+
+
+@pytest.mark.parametrize("levels", LEVELS, ids=lambda each: "none" if each is None else str(len(each)))
+@pytest.mark.parametrize("count", [3, 16, 21, 64])
+def test_the_rows_of_a_part_are_spread_evenly_over_its_levels(count, levels):
+    partition = looked_at(levels, count)
+    fine, parts = divided(partition), equal_parts(partition)
+    each = np.random.default_rng(count).random(partition.intervals * parts)
+    found = on_places(partition, fine, each)
+    assert len(found) == fine.intervals
+    assert found.sum() == pytest.approx(each.sum(), rel=1e-12)
+    if levels is None or parts == 1:
+        assert (found == each).all()
+        return
+    # A level's place is an interval of length 1, and so is a part of an interval of m levels one of length m / parts.
+    expected = np.zeros(fine.intervals)
+    ends = fine.first_levels
+    for i, (start, stop) in enumerate(zip(partition.first_levels, partition.first_levels[1:], strict=False)):
+        for part in range(parts):
+            low = start + (stop - start) * part / parts
+            high = start + (stop - start) * (part + 1) / parts
+            for f in range(fine.intervals):
+                shared = max(min(high, ends[f + 1]) - max(low, ends[f]), 0.0)
+                expected[f] += each[i * parts + part] * shared / (high - low)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_sizes_count_where_intervals_differ_by_more_than_a_fifth():
+    def sizes(*held):
+        total = sum(held)
+        levels = np.linspace(-1.0, 1.0, total)
+        cuts = np.cumsum(held)[:-1]
+        return relative_sizes(Partition((), 0, np.concatenate([
+            [-1.0], 0.5 * (levels[cuts - 1] + levels[cuts]), [1.0]]), levels))
+
+    np.testing.assert_allclose(sizes(4, 4, 4, 3, 3, 3, 3), np.array([4, 4, 4, 3, 3, 3, 3]) / 3.0)
+    np.testing.assert_allclose(sizes(2, 1, 1, 2, 1, 1, 1), [2.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0])
+    # An interval of less than half of the usual number of levels has too much noise to count by them.
+    np.testing.assert_allclose(sizes(5, 4, 5, 4, 5, 4, 4, 1), [1.25, 1.0, 1.25, 1.0, 1.25, 1.0, 1.0, 1.0])
+    assert sizes(6, 6, 6, 5, 5, 5, 5) is None
+    assert sizes(3, 3, 3, 3, 3, 3, 3, 2) is None
+    assert sizes(2, 1, 1, 1, 1, 2) is None
+    np.testing.assert_allclose(sizes(3, 2, 2, 2, 2, 2), [1.5, 1.0, 1.0, 1.0, 1.0, 1.0])
+    assert sizes(9, 1) is None
+    assert relative_sizes(looked_at(None, 16)) is None
+    assert relative_sizes(looked_at(LEVELS[-1], 16)) is None
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+@pytest.mark.parametrize("count", [8, 16, 64])
+def test_flat_and_bell_shaped_numbers_have_neither_combs_nor_steps(count, cumulative):
+    """The exact histogram with little noise: a level has its frequency, but for an eighth; the ends are left out."""
+    deviation = 0.012 / count
+    for size in range(min(2 * count, 80) + 1, 131, 9):
+        levels = np.linspace(-1.0, 1.0, size)
+        partition = looked_at(levels, count)
+        for truth in (np.full(size, 1.0 / size), stats.norm(0.1, 0.6).pdf(levels)):
+            truth = truth / truth.sum()
+            exact = np.add.reduceat(truth, partition.first_levels[:-1])
+            noise = deviation * np.random.default_rng(size).normal(size=count)
+            values = (prefix_sums.factor(count) if cumulative else np.eye(count)) @ exact + noise
+            ratio = of_levels(distribution_of(partition, values, deviation, cumulative)) / truth
+            inner = ratio[size // 10 : -size // 10]
+            assert (np.abs(inner - 1.0) < 0.12).all(), (size, ratio.round(2))
+
+
+@pytest.mark.parametrize("size", [65, 71, 100, 127, 128, 200])
+def test_intervals_of_signs_and_of_columns_without_a_look_have_as_many_levels(size):
+    schema = tm.Schema([tm.Column("age", 0, size - 1, "integer"), tm.Column("pay", 0, 1)])
+    rows = pd.DataFrame({"age": np.arange(200) % size, "pay": np.linspace(0.0, 1.0, 200)})
+    made = tm.synthesize(rows, schema, tm.Budget(0.5, 0), rng=np.random.default_rng(0))
+    look = next(each.query for each in made.release.measurements if isinstance(each.query, Signs))
+    even = common_positions(schema.domain, [])[0].partition
+    for partition in (look.partition, even):
+        held = np.diff(partition.first_levels)
+        # All but the last of many.
+        assert (held[: int(0.9 * len(held))] == held[0]).all(), held
+        assert held.max() - held.min() <= 1
+        assert 64 <= partition.intervals <= 128
+
+
+@pytest.mark.parametrize("size", [71, 100])
+@pytest.mark.parametrize(("n", "epsilon"), [(300, 1.0), (3_000, 1.0)])
+def test_ages_are_no_comb_and_have_no_step_at_delta_0(n, epsilon, size):
+    """Even and odd levels, and those of either half, are as frequent as in the table; also where signs are measured."""
+    rng = np.random.default_rng(5)
+    ages = rng.integers(0, size, n)
+    table = pd.DataFrame({"age": ages, "pay": rng.random(n)})
+    schema = tm.Schema([tm.Column("age", 0, size - 1, "integer"), tm.Column("pay", 0, 1)])
+    counts = np.zeros(size)
+    for seed in range(12):
+        made = tm.synthesize(table, schema, tm.Budget(epsilon, 0), rng=np.random.default_rng(seed))
+        drawn = pd.DataFrame(made.sample(n, np.random.default_rng(seed)))["age"]
+        counts += np.bincount(drawn.astype(int), minlength=size)
+    share = counts / counts.sum() * size
+    # Each residue of 2, 3, 4 and 5: a comb's teeth.
+    for period in (2, 3, 4, 5):
+        teeth = [share[10:-10][start::period].mean() for start in range(period)]
+        assert max(teeth) / min(teeth) < 1.15
+    true = np.bincount(ages, minlength=size) / n * size
+    for low in range(0, size - 20, 5):
+        assert share[low : low + 20].mean() == pytest.approx(true[low : low + 20].mean(), abs=0.3)
