@@ -9,9 +9,9 @@ import trigmech as tm
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.queries.signs import Signs
-from trigmech.reconstruction.columns import distribution_of
+from trigmech.reconstruction.columns import _smooth_places, distribution_of
 from trigmech.reconstruction.common import common_positions
-from trigmech.reconstruction.divided import FINE, MOST_SINGLE, divided, equal_parts, on_places, relative_sizes
+from trigmech.reconstruction.divided import FINE, divided, equal_parts, lengths, on_places, relative_sizes
 
 LEVELS = [None, *(np.linspace(-1.0, 1.0, size) for size in (40, 71, 100, 121, 256, 257, 900)),
           np.expm1(np.linspace(0.0, 3.0, 150)) / np.expm1(3.0) * 2.0 - 1.0]
@@ -30,25 +30,24 @@ def of_levels(column):
 
 @pytest.mark.parametrize("levels", LEVELS, ids=lambda each: "none" if each is None else str(len(each)))
 @pytest.mark.parametrize("count", [1, 3, 16, 21, 64, 200])
-def test_divided_intervals_keep_their_edges_and_have_equal_parts_or_single_levels(count, levels):
+def test_divided_intervals_keep_their_edges_and_have_equally_many_parts(count, levels):
     partition = looked_at(levels, count, (1,))
     finer, parts = divided(partition), equal_parts(partition)
     at = np.searchsorted(finer.edges, partition.edges)
     assert (finer.edges[at] == partition.edges).all()
+    assert {*np.diff(at).tolist()} == {parts}
     if levels is None:
-        assert {*np.diff(at).tolist()} == {parts} == {max(FINE // count, 1)}
+        assert parts == max(FINE // count, 1)
         np.testing.assert_allclose(np.diff(finer.edges), 2.0 / finer.intervals, atol=1e-12)
         return
-    held, inside = np.diff(finer.first_levels), np.diff(partition.first_levels)
-    assert parts == max(min(min(FINE, len(levels)) // partition.intervals, inside.min()), 1)
-    if parts == 1:
-        assert finer.edges is partition.edges
-    elif {*np.diff(at).tolist()} == {parts}:
-        # Parts have as many levels, but for the last interval; or there are so many that one more is little.
-        assert (held.reshape(-1, parts)[:-1] == held[0]).all() or len(levels) > MOST_SINGLE
-    else:
-        assert (held == 1).all()
+    assert parts == max(min(min(FINE, len(levels)) // partition.intervals, np.diff(partition.first_levels).min()), 1)
+    held = np.diff(finer.first_levels)
     assert held.min() >= 1
+    if parts > 1:
+        assert (np.ptp(held.reshape(-1, parts), axis=1) <= 1).all()
+        assert (lengths(partition, finer) == held).all()
+    else:
+        assert lengths(partition, finer) is None
 
 
 @pytest.mark.parametrize("levels", LEVELS, ids=lambda each: "none" if each is None else str(len(each)))
@@ -151,3 +150,14 @@ def test_ages_are_no_comb_and_have_no_step_at_delta_0(n, epsilon, size):
     true = np.bincount(ages, minlength=size) / n * size
     for low in range(0, size - 20, 5):
         assert share[low : low + 20].mean() == pytest.approx(true[low : low + 20].mean(), abs=0.3)
+
+
+def test_positions_are_cut_where_the_density_changes():
+    held = np.array([2.0, 1.0, 1.0] * 8)
+    dense = np.where(np.arange(24) < 12, 0.4, 1.0)
+    each = held * dense / (held * dense).sum() * 0.01
+    edges, mass = _smooth_places(np.linspace(-1.0, 1.0, 25), each, 0.0001, held)
+    assert edges.tolist() == [-1.0, 0.0, 1.0]
+    np.testing.assert_allclose(mass, [each[:12].sum(), each[12:].sum()])
+    # Without their lengths, intervals of one level are unlike those of two.
+    assert len(_smooth_places(np.linspace(-1.0, 1.0, 25), each, 0.0001)[0]) > 10

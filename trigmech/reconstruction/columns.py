@@ -17,7 +17,7 @@ from trigmech.functions.released_column import SLACK, ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
-from trigmech.reconstruction.divided import divided, equal_parts, on_places, relative_sizes
+from trigmech.reconstruction.divided import divided, equal_parts, lengths, on_places, relative_sizes
 from trigmech.reconstruction.ends import atom_probabilities, beside, ordinary_shares, put_back
 from trigmech.reconstruction.frequencies import (
     LARGEST,
@@ -185,7 +185,7 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
         averaged = None if density is None else _averaged(each / parts, pieces, density, parts)
         if averaged is not None:
             edges, mass = _smooth_places(fine.edges, on_places(partition, fine, by_size(averaged)),
-                                         LIGHT * min(deviation, LARGEST_PLACE))
+                                         LIGHT * min(deviation, LARGEST_PLACE), lengths(partition, fine))
         elif rest > 0.0 and c > 2 and seen:
             tailed, made = with_tails(ends, each, measured / deviation, factor / deviation, inverse * deviation)
             edges, mass = places_of(partition.edges, tailed, by_size(made))
@@ -315,21 +315,24 @@ def places_of(measured: Array, ends: Integers, each: Array) -> tuple[Array, Arra
     return np.concatenate(edges), np.concatenate(made)
 
 
-def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, Array]:
+def _smooth_places(measured: Array, each: Array, light: float, length: Array | None = None) -> tuple[Array, Array]:
     """Return the edges and masses of positions, for a density that changes from interval to interval.
+
+    length (c,): The lengths of the measured intervals; None if they are equal.
 
     Neighbours are joined until they hold `LARGEST_PLACE`, or until their mass is above the noise and their densities
     differ. A spike stays alone. A nearly empty end of the range is its own position, so that the tails end before it.
     """
     below = np.concatenate([[0.0], np.cumsum(each)])
-    total = below[-1]
+    total, place = below[-1], np.arange(len(each) + 1.0) if length is None else np.concatenate([[0.0], length.cumsum()])
     first = max(int(np.searchsorted(below, NEXT_TO_EMPTY * light, side="right")) - 1, 0)
     last = min(int(np.searchsorted(-below[::-1], NEXT_TO_EMPTY * light - total, side="right")) - 1, len(each) - 1)
     last = len(each) - max(last, 0)
     cuts, start, alone = [0] if first == 0 else [0, first], first, False
     for i in range(first + 1, last):
         held = below[i] - below[start]
-        apart = max(each[i], 1e-300) / max(held / (i - start), 1e-300)
+        density = max(held / (place[i] - place[start]), 1e-300)
+        apart = max(each[i] / (place[i + 1] - place[i]), 1e-300) / density
         spike = apart > SPIKE and each[i] >= light / SPIKE
         full = held + each[i] > LARGEST_PLACE * (1.0 + SLACK)
         if full or alone or spike or (held >= light and not 1.0 / UNLIKE < apart < UNLIKE):

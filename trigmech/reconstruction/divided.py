@@ -3,7 +3,8 @@
 A smooth density is estimated on equally many equal parts of each interval. The levels of a number cannot always be
 divided so: of 71 levels in 16 intervals some have 5 and others 4, and 3 parts of 4 levels have 2, 1 and 1. A part of
 two levels with as many rows as one of a single level would be a comb in the table. So intervals count by the rows of
-each level while the density is estimated, and its distribution function tells the rows of single levels.
+each level while the density is estimated, and its distribution function tells the rows of parts with unequal numbers
+of levels.
 """
 
 import numpy as np
@@ -14,8 +15,6 @@ from trigmech.functions.partition import Partition, even_edges, on_logarithmic_s
 # Where fewer intervals were measured, a smooth density has about this number of equal parts of them. Rows that lie
 # evenly in a few wide intervals would make blocks in scatter plots.
 FINE = 64
-# Numbers with at most so many levels are divided into single levels if equal parts would have unequal numbers of them.
-MOST_SINGLE = 256
 # An interval counts by its levels if it has at least this part of the usual number of them. The noise of a smaller one
 # would be too large beside the others.
 LEAST_SIZE = 0.45
@@ -34,15 +33,13 @@ def equal_parts(partition: Partition) -> int:
 
 
 def divided(partition: Partition) -> Partition:
-    """Return a number's partition with the parts of each interval, or with single levels.
+    """Return a number's partition with the parts of each interval; the levels of these may differ by one.
 
     Each interval has as many parts, so intervals of a few levels may stay as they are.
     """
     levels, parts = partition.levels, equal_parts(partition)
     if parts < 2:
         return partition
-    if levels is not None and len(levels) <= MOST_SINGLE and (np.diff(partition.first_levels)[:-1] % parts).any():
-        return partition.cut(even_edges(levels, len(levels)))
     edges = [partition.edges]
     for i in range(partition.intervals):
         low, high = partition.edges[i : i + 2]
@@ -70,9 +67,9 @@ def relative_sizes(partition: Partition) -> Array | None:
 
 
 def on_places(partition: Partition, fine: Partition, each: Array) -> Array:
-    """Return the mass (f,) of each interval of :func:`divided`, from the mass (c parts,) of equal parts.
+    """Return the mass (c parts,) of each interval of :func:`divided`, from that of parts of equal length.
 
-    The rows of a part are spread evenly over its levels.
+    Each level has the length 1, and so a part of m levels has the length m / parts.
     """
     parts = len(each) // partition.intervals
     if fine.levels is None or parts == 1:
@@ -81,3 +78,10 @@ def on_places(partition: Partition, fine: Partition, each: Array) -> Array:
     ends = np.append((first[:-1, None] + np.diff(first)[:, None] * inside[:-1]).ravel(), first[-1])
     below = np.interp(fine.first_levels, ends, np.concatenate([[0.0], np.cumsum(each)]))
     return np.diff(below)
+
+
+def lengths(partition: Partition, fine: Partition) -> Array | None:
+    """Return the number of levels of each interval (c parts,) of :func:`divided`; None if they have equally many."""
+    if fine.levels is None or fine.intervals == partition.intervals:
+        return None
+    return np.diff(fine.first_levels).astype(np.float64)
