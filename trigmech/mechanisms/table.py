@@ -24,6 +24,7 @@ from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import released_columns
+from trigmech.reconstruction.cuts import with_whole_peaks
 from trigmech.reconstruction.details import with_details
 from trigmech.reconstruction.tables import strengths_of
 from trigmech.workload.tables import Marginals, Ranges
@@ -144,7 +145,8 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
     looks = _looked(counts, design, session, rows.n)
-    columns = list(released_columns(looks))
+    columns = [with_whole_peaks(own, look.query, design.clear)
+               for own, look in zip(released_columns(looks), looks, strict=True)]
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
         closer, among = session.measured(rows, asked, design.closer), sum(each.query.size for each in asked)

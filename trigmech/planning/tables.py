@@ -192,6 +192,11 @@ class TableDesign:
         """The standard deviation of the noise in a frequency of the details; infinite without a charge for them."""
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
+    @property
+    def clear(self) -> float:
+        """The least frequency of an interval that is looked at closer: the noise of its parts does not hide it."""
+        return HEAVY_BY_NOISE * self.closer_deviation
+
     def deviation(self, charge: Charge | None, entries: int = 1) -> float:
         """Return the standard deviation of a charge's noise in each of some entries; infinite without a charge."""
         return math.inf if charge is None else charge.deviation(entries)
@@ -354,7 +359,7 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
     two levels has rows on both sides. Where a look counted wide intervals, those of the column are parts of them, and
     one may hold all rows of the whole: the rows of the whole count.
     """
-    room, clear = MOST_FINER, HEAVY_BY_NOISE * design.closer_deviation
+    room, clear = MOST_FINER, design.clear
     found = list[Measurement[Detail]]()
     for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
         partition, k = column.partition, len(column.partition.indicators)

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from trigmech._arrays import Array
 from trigmech.domain import Domain
 from trigmech.functions.partition import Partition, columns_of, of_one_size
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
-from trigmech.queries.base import Measurement, Query, of_kind, parents
+from trigmech.queries.base import Measurement, Query, of_kind
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Look
 from trigmech.reconstruction.columns import released_columns
+from trigmech.reconstruction.cuts import cut, joined
 from trigmech.reconstruction.details import looked_closer
 from trigmech.reconstruction.frequencies import nearest_probabilities
 
@@ -61,8 +61,8 @@ def _common(j: int, whole: Partition, own: Sequence[Measurement[Query]],
         low, high = each.query.edges[[0, -1]]
         # Within an interval that a detail divides, the look's density is only a guess.
         if not ((cuts > low) & (cuts < high)).any():
-            column = _joined(column, low, high)
-    column = _cut(column, np.unique(np.concatenate([column.partition.edges, cuts])))
+            column = joined(column, low, high)
+    column = cut(column, np.unique(np.concatenate([column.partition.edges, cuts])))
     for each in details:
         query = each.query
         if query.edges[0] in column.partition.edges:
@@ -81,31 +81,3 @@ def _margin(j: int, table: Measurement[Marginal]) -> ReleasedColumn:
     sums = nearest_probabilities(table.means.sum(axis=others))
     mass = (sums / np.bincount(cells))[cells]
     return ReleasedColumn(partition, mass, table.deviation * float(np.sqrt(query.size / len(sums))))
-
-
-def _joined(column: ReleasedColumn, low: float, high: float) -> ReleasedColumn:
-    """Return a column with one interval between two numbers."""
-    column = _cut(column, np.unique(np.concatenate([column.partition.edges, [low, high]])))
-    fine, k = column.partition, len(column.partition.indicators)
-    whole = fine.cut(fine.edges[(fine.edges <= low) | (fine.edges >= high)])
-    mass = np.bincount(whole.holding(fine), column.mass[k:])
-    return replace(column, partition=whole, mass=np.concatenate([column.mass[:k], mass]))
-
-
-def _cut(column: ReleasedColumn, edges: Array) -> ReleasedColumn:
-    """Return a column cut at further edges; each part's mass is in proportion to its length or levels."""
-    partition, k = column.partition, len(column.partition.indicators)
-    if partition.value is None or len(edges) == len(partition.edges):
-        return column
-    if partition.levels is None:
-        finer = partition.cut(edges)
-        length = np.diff(edges)
-    else:
-        # Only where a level lies between this end and the next one.
-        starts, kept = np.unique(np.searchsorted(partition.levels, edges[:-1]), return_index=True)
-        finer = partition.cut(np.append(edges[kept[starts < len(partition.levels)]], edges[-1]))
-        first = np.searchsorted(partition.levels, finer.edges[:-1])
-        length = np.diff(np.append(first, len(partition.levels))).astype(np.float64)
-    parent = parents(finer, partition)[k:] - k
-    mass = column.mass[k:][parent] * length / np.bincount(parent, weights=length)[parent]
-    return replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass]))

@@ -1,0 +1,66 @@
+"""Released columns with more or fewer positions of their numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from trigmech._arrays import Array
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.tables import HEAVY, SINGLE
+from trigmech.queries.base import parents
+from trigmech.queries.one_way import Look
+
+# An interval stands out if it is so many times as dense as those beside it.
+PEAK = 2.0
+
+
+def joined(column: ReleasedColumn, low: float, high: float) -> ReleasedColumn:
+    """Return a column with one interval between two numbers."""
+    column = cut(column, np.unique(np.concatenate([column.partition.edges, [low, high]])))
+    fine, k = column.partition, len(column.partition.indicators)
+    whole = fine.cut(fine.edges[(fine.edges <= low) | (fine.edges >= high)])
+    mass = np.bincount(whole.holding(fine), column.mass[k:])
+    return replace(column, partition=whole, mass=np.concatenate([column.mass[:k], mass]))
+
+
+def cut(column: ReleasedColumn, edges: Array) -> ReleasedColumn:
+    """Return a column cut at further edges; each part's mass is in proportion to its length or levels."""
+    partition, k = column.partition, len(column.partition.indicators)
+    if partition.value is None or len(edges) == len(partition.edges):
+        return column
+    if partition.levels is None:
+        finer = partition.cut(edges)
+        length = np.diff(edges)
+    else:
+        # Only where a level lies between this end and the next one.
+        starts, kept = np.unique(np.searchsorted(partition.levels, edges[:-1]), return_index=True)
+        finer = partition.cut(np.append(edges[kept[starts < len(partition.levels)]], edges[-1]))
+        first = np.searchsorted(partition.levels, finer.edges[:-1])
+        length = np.diff(np.append(first, len(partition.levels))).astype(np.float64)
+    parent = parents(finer, partition)[k:] - k
+    mass = column.mass[k:][parent] * length / np.bincount(parent, weights=length)[parent]
+    return replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass]))
+
+
+def with_whole_peaks(column: ReleasedColumn, look: Look, clear: float) -> ReleasedColumn:
+    """Return a column in which some intervals of the look are one position each, to be looked at closer as a whole.
+
+    Where a look counted few wide intervals, a smooth density guesses how many rows each level has, and positions can be
+    single levels. A closer look at these would tell nothing, so values that many rows share would stay unknown. An
+    interval that stands out probably has such a value. One whose levels are all above the noise has no need of a guess.
+
+    clear: The frequency that is above the noise of a closer look.
+    """
+    measured = look.partition
+    if look.encoding != "frequencies" or measured.levels is None or column.partition.intervals < 2:
+        return column
+    count = np.diff(measured.first_levels)
+    k = len(column.partition.indicators)
+    rows = np.bincount(measured.holding(column.partition), column.mass[k:], measured.intervals)
+    density = rows / count
+    beside = np.convolve(density, [0.5, 0.0, 0.5], "same")
+    beside[[0, -1]] *= 2.0
+    heavy = (rows >= HEAVY) | (count <= SINGLE)
+    for i in np.flatnonzero(heavy & (rows >= clear) & ((density >= PEAK * beside) | (rows >= clear * count))):
+        column = joined(column, *measured.edges[i : i + 2].tolist())
+    return column
