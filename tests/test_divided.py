@@ -6,11 +6,13 @@ import pytest
 from scipy import stats
 
 import trigmech as tm
-from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, even_edges
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.columns import _smooth_places, distribution_of
 from trigmech.reconstruction.common import common_positions
+from trigmech.reconstruction.cuts import with_whole_peaks
 from trigmech.reconstruction.divided import FINE, divided, equal_parts, lengths, on_places, relative_sizes
 
 LEVELS = [None, *(np.linspace(-1.0, 1.0, size) for size in (40, 71, 100, 121, 256, 257, 900)),
@@ -43,7 +45,7 @@ def test_divided_intervals_keep_their_edges_and_have_equally_many_parts(count, l
     assert parts == max(min(min(FINE, len(levels)) // partition.intervals, np.diff(partition.first_levels).min()), 1)
     held = np.diff(finer.first_levels)
     assert held.min() >= 1
-    if parts > 1:
+    if parts > 1 and levels is not LEVELS[-1]:
         assert (np.ptp(held.reshape(-1, parts), axis=1) <= 1).all()
         assert (lengths(partition, finer) == held).all()
     else:
@@ -59,7 +61,7 @@ def test_the_rows_of_a_part_are_spread_evenly_over_its_levels(count, levels):
     found = on_places(partition, fine, each)
     assert len(found) == fine.intervals
     assert found.sum() == pytest.approx(each.sum(), rel=1e-12)
-    if levels is None or parts == 1:
+    if levels is None or levels is LEVELS[-1] or parts == 1:
         assert (found == each).all()
         return
     # A level's place is an interval of length 1, and so is a part of an interval of m levels one of length m / parts.
@@ -96,10 +98,9 @@ def test_sizes_count_where_intervals_differ_by_more_than_a_fifth():
     assert relative_sizes(looked_at(LEVELS[-1], 16)) is None
 
 
-@pytest.mark.parametrize("cumulative", [False, True])
 @pytest.mark.parametrize("count", [8, 16, 64])
-def test_flat_and_bell_shaped_numbers_have_neither_combs_nor_steps(count, cumulative):
-    """The exact histogram with little noise: a level has its frequency, but for an eighth; the ends are left out."""
+def test_flat_and_bell_shaped_numbers_have_neither_combs_nor_steps(count):
+    """The exact histogram with little noise: a level has its frequency, but for a sixth; the ends are left out."""
     deviation = 0.012 / count
     for size in range(min(2 * count, 80) + 1, 131, 9):
         levels = np.linspace(-1.0, 1.0, size)
@@ -108,10 +109,9 @@ def test_flat_and_bell_shaped_numbers_have_neither_combs_nor_steps(count, cumula
             truth = truth / truth.sum()
             exact = np.add.reduceat(truth, partition.first_levels[:-1])
             noise = deviation * np.random.default_rng(size).normal(size=count)
-            values = (prefix_sums.factor(count) if cumulative else np.eye(count)) @ exact + noise
-            ratio = of_levels(distribution_of(partition, values, deviation, cumulative)) / truth
+            ratio = of_levels(distribution_of(partition, exact + noise, deviation, False)) / truth
             inner = ratio[size // 10 : -size // 10]
-            assert (np.abs(inner - 1.0) < 0.12).all(), (size, ratio.round(2))
+            assert (np.abs(inner - 1.0) < 0.16).all(), (size, ratio.round(2))
 
 
 @pytest.mark.parametrize("size", [65, 71, 100, 127, 128, 200])
@@ -161,3 +161,44 @@ def test_positions_are_cut_where_the_density_changes():
     np.testing.assert_allclose(mass, [each[:12].sum(), each[12:].sum()])
     # Without their lengths, intervals of one level are unlike those of two.
     assert len(_smooth_places(np.linspace(-1.0, 1.0, 25), each, 0.0001)[0]) > 10
+
+
+def whole(mass, clear, levels=40, count=8, encoding=Histogram):
+    """Return the positions of a column of single levels, in levels, after the joining of intervals that stand out."""
+    own = Partition((), 0, even_edges(np.linspace(-1.0, 1.0, levels), levels), np.linspace(-1.0, 1.0, levels))
+    column = ReleasedColumn(own, np.asarray(mass), 0.01)
+    made = with_whole_peaks(column, encoding(0, own.cut(even_edges(own.levels, count))), clear)
+    assert made.mass.sum() == pytest.approx(column.mass.sum())
+    return np.diff(made.partition.first_levels).tolist()
+
+
+def test_intervals_that_stand_out_are_looked_at_as_a_whole():
+    """Five levels in each of eight intervals."""
+    even = np.full(40, 1.0 / 40.0)
+    peak = np.r_[np.full(15, 0.01), np.full(5, 0.13), np.full(20, 0.01)]
+    assert whole(even, 0.2) == [1] * 40
+    assert whole(peak, 0.6) == [1] * 15 + [5] + [1] * 20
+    # Below the noise of a closer look it would tell nothing.
+    assert whole(peak, 0.7) == [1] * 40
+    # Without a guess, if each level is above the noise.
+    assert whole(even, 0.02) == [5] * 8
+    assert whole(even, 0.03) == [1] * 40
+    # At an end there is one neighbour.
+    assert whole(peak[15:], 0.1, 25, 5) == [5] + [1] * 20
+    assert whole(peak[:20], 0.1, 20, 4) == [1] * 15 + [5]
+    # Prefix sums tell intervals that are narrow already.
+    assert whole(peak, 0.1, encoding=PrefixSums) == [1] * 40
+
+
+@pytest.mark.parametrize("at", [60, 61, 62, 63, 36])
+def test_a_value_that_two_of_five_rows_have_is_not_spread_over_its_interval(at):
+    """44 % of credits ran for 60 months: at delta 0 two of three releases had as many of 61, 62 and 63 months."""
+    rng = np.random.default_rng(0)
+    months = np.where(rng.random(3_000) < 0.44, at, rng.integers(6, 80, 3_000))
+    table = pd.DataFrame({"months": months, "pay": rng.random(3_000), "kind": rng.choice(["a", "b"], 3_000)})
+    schema = tm.Schema([tm.Column("months", 6, 79, "integer"), tm.Column("pay", 0, 1),
+                        tm.Column("kind", kind="categorical", categories=["a", "b"])])
+    for seed in range(3):
+        made = tm.synthesize(table, schema, tm.Budget(1, 0), rng=np.random.default_rng(seed))
+        share = (pd.DataFrame(made.sample(3_000, np.random.default_rng(0)))["months"] == at).mean()
+        assert share == pytest.approx(0.44, abs=0.1)

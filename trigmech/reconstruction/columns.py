@@ -161,10 +161,11 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
         column = ReleasedColumn(partition, np.concatenate([held, [rest * (1.0 - second), rest * second]]), deviation)
         return Opened(None, lambda _: column)
     # Intervals with unequal numbers of levels count by the rows of each level. ``total`` is the sum of these numbers.
-    factor, sizes, total = prefix_sums.factor(c) if cumulative else np.eye(c), relative_sizes(partition), rest
+    # Noise in prefix sums is not of single intervals, and looks by them have intervals of one size.
+    factor, sizes, total = prefix_sums.factor(c) if cumulative else np.eye(c), None, rest
     measured, even = values[k:], frequencies[k:]
-    if sizes is not None:
-        measured, total = factor @ (inverse @ measured / sizes), rest * float(np.clip(
+    if not cumulative and (sizes := relative_sizes(partition)) is not None:
+        measured, total = measured / sizes, rest * float(np.clip(
             (even / sizes).sum() / (even.sum() or 1.0), 1.0 / sizes.max(), 1.0 / sizes.min()))
         even = even / sizes
     ends, each = _joined(even, inverse, total, deviation, cumulative)

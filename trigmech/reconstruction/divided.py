@@ -69,11 +69,12 @@ def relative_sizes(partition: Partition) -> Array | None:
 def on_places(partition: Partition, fine: Partition, each: Array) -> Array:
     """Return the mass (c parts,) of each interval of :func:`divided`, from that of parts of equal length.
 
-    Each level has the length 1, and so a part of m levels has the length m / parts.
+    Each level has the length 1, and so one of the equal parts of m levels has the length m / parts. On a logarithmic
+    scale the parts are about equally long as they are.
     """
-    parts = len(each) // partition.intervals
-    if fine.levels is None or parts == 1:
+    if lengths(partition, fine) is None:
         return each
+    parts = len(each) // partition.intervals
     first, inside = partition.first_levels, np.arange(parts + 1) / parts
     ends = np.append((first[:-1, None] + np.diff(first)[:, None] * inside[:-1]).ravel(), first[-1])
     below = np.interp(fine.first_levels, ends, np.concatenate([[0.0], np.cumsum(each)]))
@@ -81,7 +82,7 @@ def on_places(partition: Partition, fine: Partition, each: Array) -> Array:
 
 
 def lengths(partition: Partition, fine: Partition) -> Array | None:
-    """Return the number of levels of each interval (c parts,) of :func:`divided`; None if they have equally many."""
-    if fine.levels is None or fine.intervals == partition.intervals:
+    """Return the number of levels of each interval (c parts,) of :func:`divided`; None if they do not count."""
+    if fine.levels is None or fine.intervals == partition.intervals or on_logarithmic_scale(fine.levels):
         return None
     return np.diff(fine.first_levels).astype(np.float64)
