@@ -10,8 +10,9 @@ from trigmech.planning.tables import HEAVY, SINGLE
 from trigmech.queries.base import parents
 from trigmech.queries.one_way import Look
 
-# An interval stands out if it is so many times as dense as those beside it.
-PEAK = 2.0
+# An interval stands out if it is so many times as dense as those beside it. With more levels than this, its positions
+# have several levels, and a closer look at each of them keeps the density between them.
+PEAK, MOST_LEVELS = 2.0, 16
 
 
 def joined(column: ReleasedColumn, low: float, high: float) -> ReleasedColumn:
@@ -60,7 +61,7 @@ def with_whole_peaks(column: ReleasedColumn, look: Look, clear: float) -> Releas
     density = rows / count
     beside = np.convolve(density, [0.5, 0.0, 0.5], "same")
     beside[[0, -1]] *= 2.0
-    heavy = (rows >= HEAVY) | (count <= SINGLE)
+    heavy = (count <= MOST_LEVELS) & ((rows >= HEAVY) | (count <= SINGLE))
     for i in np.flatnonzero(heavy & (rows >= clear) & ((density >= PEAK * beside) | (rows >= clear * count))):
         column = joined(column, *measured.edges[i : i + 2].tolist())
     return column
