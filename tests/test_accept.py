@@ -543,3 +543,22 @@ def test_wrong_use_of_the_command_is_told_in_one_line_and_costs_nothing(run, tmp
     assert found == status
     assert said in err
     assert (tmp_path / "ledger.json").read_bytes() == before
+
+
+def test_verdicts_replace_nothing(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("precious")
+    before = (tmp_path / "ledger.json").read_bytes()
+    status, _, err = run(*ASKED, "--ledger", "ledger.json", "--out", "notes.txt")
+    assert (status, (tmp_path / "notes.txt").read_text(), (tmp_path / "ledger.json").read_bytes()) == (
+        2, "precious", before)
+    assert "'notes.txt' exists; name another file" in err
+    assert run(*ASKED, "--ledger", "ledger.json", "--out", "ledger.json.lock")[0] == 2
+
+
+def test_verdicts_that_nobody_reads_are_in_the_file(run, tmp_path, monkeypatch):
+    def closed(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("trigmech.cli.accept.tell", closed)
+    run(*ASKED, "--ledger", "ledger.json", "--out", "verdict.json")
+    assert json.loads((tmp_path / "verdict.json").read_text())["accepted"] is True

@@ -882,12 +882,17 @@ def test_a_release_that_cannot_be_saved_anywhere_is_said_to_be_lost(run, clinic,
         raise OSError(28, SECRET)
 
     monkeypatch.setattr(tm.Synthesis, "save", full)
+    # Without a ledger there is no file of the drawn values.
+    status, _, told = run(*RELEASE)
+    assert status == 8
+    assert "cannot write 'new.tm': No space left on device" in told
+    assert "it is lost, and its charges stay spent" in told
+    assert SECRET not in told
     # A ledger file that was made for the run stays, because it was charged.
     status, _, told = run(*RELEASE, "--ledger", "new.json")
     assert status == 8
     assert tm.LedgerFile.open("new.json").entries != ()
-    assert "cannot write 'new.tm': No space left on device" in told
-    assert "it is lost, and its charges stay spent" in told
+    assert "The drawn values are in 'new.tm.rounds': run the same command again" in told
     assert SECRET not in told
 
 

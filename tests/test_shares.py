@@ -510,8 +510,15 @@ def test_shares_are_made_added_and_released_by_the_command_line(tmp_path, monkey
     # All must be there, and no part among them.
     assert "persons" in call("release", *own[:2], "--design", design, "--ledger", ledger, "--out", out, status=2)
     call("measure", tmp_path / "2.csv", "--design", design, "--out", tmp_path / "2.part")
-    assert "list of parts" in call("release", *own[:2], tmp_path / "2.part", "--design", design, "--ledger", ledger,
-                                   "--out", out, status=2)
+    assert "give shares only, or parts only" in call("release", *own[:2], tmp_path / "2.part", "--design", design,
+                                                     "--ledger", ledger, "--out", out, status=2)
+    # A share takes no place of a part, and a part none of a share.
+    part = (tmp_path / "2.part").read_bytes()
+    call("share", tmp_path / "2.csv", "--design", design, "--party", 3, "--parties", 3, "--tolerated", 1, "--out",
+         tmp_path / "2.part", status=2)
+    call("add", *own, "--out", tmp_path / "2.part", status=2)
+    call("measure", tmp_path / "2.csv", "--design", design, "--out", tmp_path / "sum.share", status=2)
+    assert (tmp_path / "2.part").read_bytes() == part
     assert not out.exists()
     call("release", tmp_path / "sum.share", "--design", design, "--ledger", ledger, "--out", out)
     assert tm.load(out).n == N

@@ -1,6 +1,8 @@
 """Files that are written whole or not at all."""
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -113,6 +115,10 @@ def _make_durable(path: Path) -> None:
         return  # Some systems do not open folders.
     try:
         os.fsync(handle)
+    except OSError as problem:
+        # Some file systems cannot sync folders.
+        if not (stat.S_ISDIR(os.fstat(handle).st_mode) and problem.errno in (errno.EINVAL, errno.ENOTSUP)):
+            raise
     finally:
         os.close(handle)
 

@@ -62,10 +62,10 @@ def taken_up(account: Ledger, kept: rounds_file.RoundsFile) -> np.random.Generat
 
 @contextmanager
 def _charges_told(account: Ledger) -> Iterator[None]:
-    """Turn an InputError that comes after a charge into a PaidError: a table can change between two rounds."""
+    """Turn an error that comes after a charge into a PaidError: a table or a ledger can change between two rounds."""
     try:
         yield
-    except InputError as problem:
+    except (InputError, BudgetError) as problem:
         if not account.charges or isinstance(problem, PaidError):
             raise
         raise PaidError(f"{problem}. A charge was made before, and stays spent") from problem

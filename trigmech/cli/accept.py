@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 import trigmech as tm
-from trigmech.cli.files import check_outputs, file_of, keep_what_counts, paid_for
+from trigmech.cli.files import check_outputs, file_of, lock_of, paid_for
 from trigmech.cli.options import Delta, Epsilon, Json, Saved, Simulate, Written, budget_of, files_given, grouped, tell
 from trigmech.cli.progress import progress_bar
+from trigmech.errors import InputError
 
 # The exit status if a criterion is not met.
 NOT_ACCEPTED = 7
@@ -52,9 +53,9 @@ def accept(
     if data is None and not dry_run:
         raise typer.BadParameter("give the private table with --data, or --dry-run to see the noise alone")
     files = [] if data is None else files_given(data)
-    check_outputs((file_of(ledger), out), (saved, criteria, schema, *files))
-    if out is not None:
-        keep_what_counts(out)
+    check_outputs((file_of(ledger), lock_of(ledger), out), (saved, criteria, schema, *files))
+    if out is not None and out.exists() and out.stat().st_size and not dry_run:
+        raise InputError(f"{str(out)!r} exists; name another file")
     made = tm.load(saved)
     if dry_run or data is None:
         planned = plan_acceptance(made, criteria, budget)
@@ -65,8 +66,11 @@ def accept(
         found = tm.accept(made, table, criteria, budget, None if simulate is None else np.random.default_rng(simulate),
                           ledger=ledger, progress=progress)
     facts = {"release": str(saved), **found.to_dict()}
-    tell(facts, found, as_json)
-    if out is not None:
-        with paid_for(out, "The verdicts are printed above, and the budget of the test is spent"):
-            write_whole(out, (json.dumps(facts, indent=1) + "\n").encode())
+    try:
+        if out is not None:
+            with paid_for(out, "The verdicts are printed above, and the budget of the test is spent"):
+                write_whole(out, (json.dumps(facts, indent=1) + "\n").encode())
+    finally:
+        # Also if the file cannot be written; and if nobody reads what is printed, the file has the verdicts.
+        tell(facts, found, as_json)
     raise typer.Exit(0 if found.accepted else NOT_ACCEPTED)

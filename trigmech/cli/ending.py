@@ -1,6 +1,7 @@
 """How the command line ends: one line on standard error, and an exit status that tells scripts the kind of error."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -15,6 +16,8 @@ STATUSES: tuple[tuple[type[TrigmechError], int], ...] = (
     (SolverError, 5), (BudgetError, 4), (PaidError, 8), (UncertainChargeError, 8), (WorkerError, 1), (TrigmechError, 2))
 # Set to anything, this shows unexpected errors in full.
 DEBUG = "TRIGMECH_DEBUG"
+# The user and the password of an address.
+USER = re.compile(r"://[^/@\s]*@")
 
 
 def end(run: Callable[[], Any]) -> NoReturn:
@@ -64,7 +67,8 @@ def _wrong_usage(error: Any) -> NoReturn:
     asked = "" if given is None or given in message else f", not {given!r}"
     help_of = "trigmech" if context is None else context.command_path
     rest = " See" if message.endswith("?") else f"{asked}; see"
-    _stop(f"{message}{rest} '{help_of} --help'", 2)
+    # An address in the wrong place may hold a password.
+    _stop(USER.sub("://...@", f"{message}{rest} '{help_of} --help'"), 2)
 
 
 def _commands_with(option: str | None, root: Any) -> list[str]:

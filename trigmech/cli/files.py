@@ -97,6 +97,12 @@ def file_of(ledger: str | None) -> Path | None:
     return None if ledger is None or is_address(ledger) else Path(ledger)
 
 
+def lock_of(ledger: str | None) -> Path | None:
+    """Return the path of a ledger file's lock, which taking it may empty; None without a file."""
+    file = file_of(ledger)
+    return None if file is None else Path(f"{os.path.realpath(file)}.lock")
+
+
 def name_of(ledger: str) -> str:
     """Return the default name of a data set: that of its ledger."""
     file = file_of(ledger)
@@ -104,22 +110,35 @@ def name_of(ledger: str) -> str:
 
 
 @contextmanager
-def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> Iterator[tm.LedgerFile | None]:
+def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float,
+                  rounds: Path | None) -> Iterator[tm.LedgerFile | None]:
     """Yield the ledger; if it does not exist, it is made with a run's budget and reserve as its total, which is
     printed.
 
-    If the run fails before anything is charged, a new ledger is removed, so that the next run can choose another total.
+    If the run fails before anything is charged, a new ledger is removed, so that the next run can choose another total;
+    but not if the run began its rounds file, which is for this ledger alone.
     """
     if path is None or tm.LedgerFile.exists(path):
         yield None if path is None else tm.LedgerFile.open(path)
         return
-    made = tm.LedgerFile.create(path, budget, data_set=name_of(path), reserve_delta=reserve_delta)
+    before = rounds is not None and rounds.exists()
+    made = None
+    try:
+        made = tm.LedgerFile.create(path, budget, data_set=name_of(path), reserve_delta=reserve_delta)
+    except InputError:
+        # Another process may have made it meanwhile.
+        if not tm.LedgerFile.exists(path):
+            raise
+    if made is None:
+        yield tm.LedgerFile.open(path)
+        return
     kept = True
     try:
         yield made
     except BaseException:
+        begun = rounds is not None and rounds.exists() and not before
         with suppress(TrigmechError):
-            kept = not made.removed_if_unused()
+            kept = begun or not made.removed_if_unused()
         raise
     finally:
         if kept:

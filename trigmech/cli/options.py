@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -133,7 +136,12 @@ def tell(facts: dict[str, Any] | Callable[[], dict[str, Any]], text: object, as_
     """Print what a command found: JSON, or text, on standard error if asked for."""
     if as_json:
         text = json.dumps(facts() if callable(facts) else facts)
-    typer.echo(text, err=err)
+    try:
+        typer.echo(text, err=err)
+    except BrokenPipeError:
+        # Nobody reads any more: the command goes on to its own status, and what is buffered goes nowhere.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if err else sys.stdout).fileno())
 
 
 def for_target(target: str | None) -> tm.TableMechanism | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import trigmech as tm
-from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run, paid_for
+from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run, lock_of, paid_for
 from trigmech.cli.options import (
     Data,
     Engine,
@@ -134,11 +134,9 @@ def add(
 
     Example: `trigmech part add north.part south.part --out both.part`
     """
-    from trigmech.parts.shares import load_part
-
     check_outputs((out,), parts)
-    keep_others(out, "part", load_part)
     whole = _sum(parts)
+    keep_others(out, "share" if isinstance(whole, tm.Share) else "part", type(whole).load)
     whole.save(out)
     tell(_facts(whole, out), f"{whole.n:,} persons of {len(whole.identities)} measured parts\nwritten: {out} (NOT "
                              "PRIVATE: keep it as safe as the tables)", as_json)
@@ -187,13 +185,17 @@ def release(
     asked = design_file.load(design)
     following = following or out.parent / f"{out.stem}.round{_round(asked) + 1}.json"
     rounds = Path(f"{out}.rounds")
-    check_outputs((out, following, rounds, file_of(ledger)), (*parts, design))
+    check_outputs((file_of(ledger), lock_of(ledger), out, following, rounds), (*parts, design))
     keep_others(following, "design", design_file.load)
     if out.exists():
         raise InputError(f"{str(out)!r} exists; name another file")
     found = [load_part(path) for path in parts]
     shares = [part for part in found if isinstance(part, tm.Share)]
-    with ledger_of_run(ledger, asked.budget, 0.0) as book:
+    if 0 < len(shares) < len(found):
+        kinds = {isinstance(each, tm.Share): path for path, each in zip(parts, found, strict=True)}
+        share, part = str(kinds[True]), str(kinds[False])
+        raise InputError(f"{share!r} is a share and {part!r} is a part; give shares only, or parts only")
+    with ledger_of_run(ledger, asked.budget, 0.0, rounds) as book:
         released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
                     tm.release_parts(found, asked, ledger=book, rounds=rounds))
     again = f"The drawn values are in {str(rounds)!r}: run the same command again; nothing is charged twice"
@@ -216,10 +218,9 @@ def _measurable(files: list[str], out: Path, what: str, design: Path, schema: Pa
                 written: Written) -> tuple[Any, tm.Design]:
     """Return the table in files and the loaded design, once it is sure that ``out`` may be written."""
     from trigmech.parts import design_file
-    from trigmech.parts.shares import load_part
 
     check_outputs((out,), (*files, design, schema))
-    keep_others(out, what, load_part)
+    keep_others(out, what, tm.Part.load if what == "part" else tm.Share.load)
     asked = design_file.load(design)
     return written.table(files, _file_of(schema, asked)), asked
 

@@ -156,10 +156,10 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
     if 2 <= n < FEWEST and not asked.force:
         raise InputError(too_few(n, loaded.schema, asked))
     reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
-    with ledger_of_run(asked.ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress:
+    with ledger_of_run(asked.ledger, budget, reserve, asked.rounds) as book, progress_bar(quiet=as_json) as progress:
         made = _synthesized(asked, table, loaded.schema, book, progress=progress, **engine)
         progress("saving", 0, 0)
-        _save(made, asked.out, book)
+        _save(made, asked, book)
         if asked.rounds is not None:
             asked.rounds.resolve().unlink(missing_ok=True)
         count = None if asked.csv is None else _write_table(made, asked.csv, asked)
@@ -231,23 +231,31 @@ def _tell_preview(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Sche
     tell({"dry_run": True, **expected.to_dict(), "advice": asked.advice}, f"{expected}{made}", as_json)
 
 
-def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
+def _save(made: tm.Synthesis, asked: Asked, book: tm.LedgerFile | None) -> None:
     """Save a release where it was asked for, or else, because it is paid for, in the folder for temporary files.
 
     In the second case a PaidError says where it is, or that it is lost; the ledger records where it is, if it can
     still be written.
     """
     try:
-        made.save(out)
+        made.save(asked.out)
         return
     except (TrigmechError, OSError, MemoryError) as problem:
-        reason = unwritten(problem, out)
+        reason = unwritten(problem, asked.out)
     try:
         beside = Path(tempfile.mkdtemp(prefix="trigmech-")) / "release.tm"
-        made.save(beside)
+        try:
+            made.save(beside)
+        except BaseException:
+            with suppress(OSError):
+                beside.parent.rmdir()
+            raise
     except (TrigmechError, OSError, MemoryError):
-        raise PaidError(f"{reason}; the release could also not be saved in the folder for temporary files, so it is "
-                        "lost, and its charges stay spent") from None
+        also = f"{reason}; the release could also not be saved in the folder for temporary files"
+        if asked.rounds is not None and asked.rounds.exists():
+            raise PaidError(f"{also}. The drawn values are in {str(asked.rounds)!r}: run the same command again; "
+                            "nothing is charged twice") from None
+        raise PaidError(f"{also}, so it is lost, and its charges stay spent") from None
     if book is not None and made.ledger.run is not None:
         with suppress(TrigmechError, OSError, ValueError):
             book.note_kept(made.ledger.run, beside)

@@ -43,6 +43,16 @@ def problems(state: State, own: bool = False) -> list[str]:
     return found
 
 
+def backwards(state: State, seen: tuple[str, int, str]) -> list[str]:
+    """Return a fault if the state does not begin with what was read before: its genesis, entries and last hash."""
+    genesis, count, head = seen
+    if state.genesis != genesis:
+        return ["it is not the ledger that was opened: its name, budget or time of creation is different"]
+    if len(state.entries) < count or (count and state.entries[count - 1].hash != head):
+        return [f"it no longer begins with the {count} entries that were read before"]
+    return []
+
+
 def spent(state: State) -> float:
     """Return the total of all entries that count."""
     return filtered_epsilon(state.counted, state.limit.budget.delta, state.limit.reserve_delta)

@@ -288,7 +288,8 @@ class LedgerFile:
     def removed_if_unused(self) -> bool:
         """Remove the ledger if nothing was ever charged to it, by anyone; return whether it was removed."""
         # A process that opened it meanwhile will not find it, and will not draw anything.
-        return self._store.remove(lambda state: not self._known(state).entries)
+        seen = self._seen
+        return self._store.remove(lambda state: not self._known(state, seen).entries)
 
     def verify(self) -> list[str]:
         """Return the ledger's faults, one line each: hashes, order, each charge's own epsilon, the totals.
@@ -304,8 +305,9 @@ class LedgerFile:
         -----
         Cost: 0.1 milliseconds an entry, and 1 for each unequal Gaussian charge.
         """
+        seen = self._seen
         state = self._store.read()
-        return self._backwards(state) + ledger_audit.problems(state, own=True)
+        return ledger_audit.backwards(state, seen) + ledger_audit.problems(state, own=True)
 
     def summary(self) -> dict[str, Any]:
         """Return all that :meth:`__str__` shows, of the types that JSON has."""
@@ -367,8 +369,10 @@ class LedgerFile:
     def _append(self, made: Callable[[State], Sequence[AnyEntry]]) -> None:
         """Append entries to the chain; a function makes them from the ledger's present content."""
 
+        seen = self._seen
+
         def longer(state: State) -> State:
-            entries = list(self._sound(self._known(state)).entries)
+            entries = list(self._sound(self._known(state, seen)).entries)
             for entry in made(state):
                 before = entries[-1].hash if entries else state.genesis
                 entry = replace(entry, sequence=len(entries) + 1)
@@ -378,23 +382,19 @@ class LedgerFile:
             state = replace(state, entries=tuple(entries))
             return replace(state, total=ledger_audit.spent(state))
 
-        self._known(self._store.change(longer))
+        self._known(self._store.change(longer), seen)
 
     def _state(self) -> State:
-        return self._known(self._store.read())
+        seen = self._seen
+        return self._known(self._store.read(), seen)
 
-    def _known(self, state: State) -> State:
-        """Return a state if it begins with the state that was read before, and remember it for the next reading."""
-        if problems := self._backwards(state):
+    def _known(self, state: State, seen: tuple[str, int, str]) -> State:
+        """Return a state if it begins with what was read before its reading began, and remember it.
+
+        Another thread may have read a longer one meanwhile.
+        """
+        if problems := ledger_audit.backwards(state, seen):
             raise InputError(f"{str(self.path)!r}: {problems[0]}")
-        self._seen = (state.genesis, len(state.entries), state.head)
+        if len(state.entries) >= self._seen[1]:
+            self._seen = (state.genesis, len(state.entries), state.head)
         return state
-
-    def _backwards(self, state: State) -> list[str]:
-        """Return a fault if the state does not begin with the state that was read before."""
-        genesis, count, head = self._seen
-        if state.genesis != genesis:
-            return ["it is not the ledger that was opened: its name, budget or time of creation is different"]
-        if len(state.entries) < count or (count and state.entries[count - 1].hash != head):
-            return [f"it no longer begins with the {count} entries that were read before"]
-        return []

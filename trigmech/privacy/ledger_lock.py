@@ -35,6 +35,9 @@ def locked(path: Path, timeout: float) -> Iterator[None]:
     except OSError as problem:
         raise InputError(f"cannot lock {str(path) + '.lock'!r}: {problem.strerror}") from None
     try:
+        if resolved(path) != path:
+            # Others lock and write what it points to.
+            raise InputError(f"the ledger file {str(path)!r} is now a symbolic link to another path; open it again")
         check_names(path)
         yield
     finally:

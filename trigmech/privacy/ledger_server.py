@@ -44,8 +44,8 @@ from trigmech.privacy.ledger_lock import check_timeout
 logger = logging.getLogger(__name__)
 
 # A text that begins like an address of any kind, or is a connection string, right or wrong, is never a path: it may
-# hold a password, and the messages about paths quote them.
-ADDRESS = re.compile(r"\s*postgres\w*(\+\w+)?:|\s*[a-z][\w+.-]*://|.*\b(password|passwd|pwd)\s*=",
+# hold a password, and the messages about paths quote them. People also copy addresses with quotes or names before them.
+ADDRESS = re.compile(r"\W*postgres\w*(\+\w+)?\W?:|.*://|.*\bpostgres\w*\W?//|.*:[^/\\]*@|.*\b(pass\w*|pwd)\s*=",
                      re.IGNORECASE | re.DOTALL)
 SECRET = re.compile("password|passwd|pwd|secret|scram", re.IGNORECASE)
 DEFAULT_NAME, LONGEST_NAME = "ledger", 200
@@ -104,12 +104,13 @@ FAILURES = {
     "no password supplied": "it asks for a password: set PGPASSWORD, or write it in ~/.pgpass",
     "password authentication failed": "it refuses the user or the password from PGPASSWORD or ~/.pgpass",
     "no pg_hba.conf entry": "it does not allow this user to connect from this machine (pg_hba.conf)",
-    "too many": "it has too many connections",
+    "too many": "it has too many connections", "slots are reserved": "it has too many connections",
     'database "': "it has no such database, or does not let this user in",
     'role "': "it does not know this user, or does not let this user in",
     "starting up": "it is starting or stopping", "shutting down": "it is starting or stopping",
     "resolve host": "the name of the host is unknown", "translate host name": "the name of the host is unknown",
-    "No such file": "no server listens there", "refused": "no server listens there", "timeout": "it does not answer",
+    "No such file": "no server listens there", "refused": "no server listens there",
+    "timeout expired": "it does not answer",
 }
 
 T = TypeVar("T")
@@ -261,7 +262,7 @@ class Server:
                 # At random, so that writers do not meet again and again.
                 time.sleep(LONGEST_PAUSE * min(1.0, 2.0**attempt / 64.0) * secrets.randbelow(1000) / 1000.0)
         if state not in again:
-            if not (committing and seen):
+            if not (committing and seen and _is_unknown(state)):
                 raise InputError(f"the server of {self.name}: {_refusal(state)}")
             self._settle(seen, what)
             return done
@@ -316,6 +317,11 @@ class Server:
         raise InputError(f"the server of {self.name}: {why}")
 
 
+def _is_unknown(state: str) -> bool:
+    """Return whether a commit may have succeeded after an error of a SQLSTATE, which an error of a trigger excludes."""
+    return state[:2] not in ("23", "P0")
+
+
 def _refusal(state: str) -> str:
     """Return the advice for a user about an error with a SQLSTATE."""
     if state[:2] in ("", "08", "57") and state not in REFUSALS:
@@ -345,8 +351,10 @@ def _parsed(address: str) -> tuple[str, dict[str, str]]:
     options = None
     with suppress(psycopg.Error, ValueError):
         options = psycopg.conninfo.conninfo_to_dict(f"{base}?{others}" if others else base)
-    # The library understands some addresses otherwise: it takes a password with a slash for a port, for example.
-    if options is None or any(map(SECRET.search, options)) or not re.fullmatch("[0-9,]*", options.get("port", "")):
+    # The library understands some addresses otherwise: it takes a password with a slash for a port, for example, and
+    # ends an address at a null character.
+    known = options is not None and "\0" not in address and not any(map(SECRET.search, options))
+    if options is None or not known or not re.fullmatch("[0-9,]*", options.get("port", "")):
         raise InputError("the address of a ledger must look like postgresql://user@host:5432/database?ledger=name, "
                          "without a password and with parameters that PostgreSQL knows; it is not repeated here")
     return names[0], options

@@ -2,11 +2,12 @@
 
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from trigmech._files import write_whole
-from trigmech.errors import InputError
+from trigmech.errors import InputError, UncertainChargeError
 from trigmech.privacy.ledger_format import LARGEST_FILE, State, content_of, parsed
 from trigmech.privacy.ledger_lock import check_names, locked, resolved
 from trigmech.privacy.ledger_server import Server, is_address
@@ -85,7 +86,8 @@ class OneFile:
     def change(self, longer: Callable[[State], State]) -> State:
         with locked(self.path, self._timeout):
             state = longer(self.read())
-            self._write(state)
+            self._write(state, "Count the new entries as spent until `trigmech ledger show` shows that they are not "
+                        "there. Nothing was drawn")
             return state
 
     def remove(self, unused: Callable[[State], bool]) -> bool:
@@ -98,9 +100,17 @@ class OneFile:
     def check(self) -> None:
         check_names(self.path)
 
-    def _write(self, state: State) -> None:
+    def _write(self, state: State, spent: str = "") -> None:
         content = content_of(state, self.name)
         try:
             write_whole(self.path, content)
         except OSError as problem:
-            raise InputError(f"{self.name} cannot be written: {problem.strerror}") from None
+            why = problem.strerror
+        else:
+            return
+        # The folder is synced after the file has its name.
+        with suppress(OSError):
+            if spent and self.path.read_bytes() == content:
+                raise UncertainChargeError(f"{self.name} was written, but the system cannot say that it is on the disk "
+                                           f"({why}). {spent}")
+        raise InputError(f"{self.name} cannot be written: {why}")
