@@ -44,7 +44,7 @@ def problems(state: State, own: bool = False) -> list[str]:
 
 
 def backwards(state: State, seen: tuple[str, int, str]) -> list[str]:
-    """Return a fault if the state does not begin with what was read before: its genesis, entries and last hash."""
+    """Return a fault if the state does not continue an earlier one, of this genesis, number of entries and hash."""
     genesis, count, head = seen
     if state.genesis != genesis:
         return ["it is not the ledger that was opened: its name, budget or time of creation is different"]

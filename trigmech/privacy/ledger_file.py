@@ -389,7 +389,7 @@ class LedgerFile:
         return self._known(self._store.read(), seen)
 
     def _known(self, state: State, seen: tuple[str, int, str]) -> State:
-        """Return a state if it begins with what was read before its reading began, and remember it.
+        """Return a state if it continues the one that was known before its reading began, and remember it.
 
         Another thread may have read a longer one meanwhile.
         """

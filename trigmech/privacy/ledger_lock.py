@@ -36,7 +36,7 @@ def locked(path: Path, timeout: float) -> Iterator[None]:
         raise InputError(f"cannot lock {str(path) + '.lock'!r}: {problem.strerror}") from None
     try:
         if resolved(path) != path:
-            # Others lock and write what it points to.
+            # Others lock and write the file that it points to.
             raise InputError(f"the ledger file {str(path)!r} is now a symbolic link to another path; open it again")
         check_names(path)
         yield
