@@ -184,8 +184,8 @@ def test_intervals_that_stand_out_are_looked_at_as_a_whole():
     assert whole(even, 0.02) == [5] * 8
     assert whole(even, 0.03) == [1] * 40
     # At an end there is one neighbour.
-    assert whole(peak[15:], 0.1, 25, 5) == [5] + [1] * 20
-    assert whole(peak[:20], 0.1, 20, 4) == [1] * 15 + [5]
+    assert whole(peak[15:], 0.3, 25, 5) == [5] + [1] * 20
+    assert whole(peak[:20], 0.3, 20, 4) == [1] * 15 + [5]
     # Positions of several levels are looked at each by itself.
     assert whole(np.repeat(peak, 4) / 4.0, 0.1, 160) == [1] * 160
     # Prefix sums tell intervals that are narrow already.
