@@ -122,13 +122,13 @@ def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float,
         yield None if path is None else tm.LedgerFile.open(path)
         return
     before = rounds is not None and rounds.exists()
-    made = None
     try:
         made = tm.LedgerFile.create(path, budget, data_set=name_of(path), reserve_delta=reserve_delta)
     except InputError:
-        # Another process may have made it meanwhile.
         if not tm.LedgerFile.exists(path):
             raise
+        # Another process has made it meanwhile.
+        made = None
     if made is None:
         yield tm.LedgerFile.open(path)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import tempfile
 import warnings
@@ -21,6 +20,7 @@ from trigmech.cli.files import (
     file_of,
     keep_what_counts,
     ledger_of_run,
+    lock_of,
     paid_for,
     unwritten,
     write_sample,
@@ -118,10 +118,8 @@ class Asked:
             raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
         if not 0.0 < self.bounds_share < 1.0:
             raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {self.bounds_share}")
-        # Taking the lock empties its file.
-        file = file_of(self.ledger)
-        lock = None if file is None else Path(f"{os.path.realpath(file)}.lock")
-        check_outputs((file, lock, self.out, self.rounds), (*files, self.schema), table=self.csv, force=self.force)
+        ledger = file_of(self.ledger), lock_of(self.ledger)
+        check_outputs((*ledger, self.out, self.rounds), (*files, self.schema), table=self.csv, force=self.force)
         keep_what_counts(self.out, self.force)
         if self.out.exists() and not self.force:
             raise InputError(f"{str(self.out)!r} exists; name another file, or give --force to replace it")
