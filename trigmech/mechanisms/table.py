@@ -145,7 +145,7 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
     looks = _looked(counts, design, session, rows.n)
-    columns = [with_whole_peaks(own, look.query, design.clear)
+    columns = [with_whole_peaks(own, look.query, design.closer_deviation)
                for own, look in zip(released_columns(looks), looks, strict=True)]
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):

@@ -6,13 +6,9 @@ import numpy as np
 
 from trigmech._arrays import Array
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.tables import HEAVY, SINGLE
+from trigmech.planning.tables import peaks
 from trigmech.queries.base import parents
 from trigmech.queries.one_way import Look
-
-# An interval stands out if it is so many times as dense as those beside it. With more levels than this, its positions
-# have several levels, and a closer look at each of them keeps the density between them.
-PEAK, MOST_LEVELS = 2.0, 16
 
 
 def joined(column: ReleasedColumn, low: float, high: float) -> ReleasedColumn:
@@ -43,25 +39,18 @@ def cut(column: ReleasedColumn, edges: Array) -> ReleasedColumn:
     return replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass]))
 
 
-def with_whole_peaks(column: ReleasedColumn, look: Look, clear: float) -> ReleasedColumn:
+def with_whole_peaks(column: ReleasedColumn, look: Look, deviation: float) -> ReleasedColumn:
     """Return a column in which some intervals of the look are one position each, to be looked at closer as a whole.
 
     Where a look counted few wide intervals, a smooth density guesses how many rows each level has, and positions can be
     single levels. A closer look at these would tell nothing, so values that many rows share would stay unknown. An
     interval that stands out probably has such a value. One whose levels are all above the noise has no need of a guess.
 
-    clear: The frequency that is above the noise of a closer look.
+    deviation: That of the noise of a closer look.
     """
     measured = look.partition
-    if look.encoding != "frequencies" or measured.levels is None or column.partition.intervals < 2:
+    if look.encoding != "frequencies":
         return column
-    count = np.diff(measured.first_levels)
-    k = len(column.partition.indicators)
-    rows = np.bincount(measured.holding(column.partition), column.mass[k:], measured.intervals)
-    density = rows / count
-    beside = np.convolve(density, [0.5, 0.0, 0.5], "same")
-    beside[[0, -1]] *= 2.0
-    heavy = (count <= MOST_LEVELS) & ((rows >= HEAVY) | (count <= SINGLE))
-    for i in np.flatnonzero(heavy & (rows >= clear) & ((density >= PEAK * beside) | (rows >= clear * count))):
+    for i in np.flatnonzero(peaks(measured, column, deviation)):
         column = joined(column, *measured.edges[i : i + 2].tolist())
     return column

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.tables import MOST_LEVELS
 from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
@@ -18,6 +19,8 @@ from trigmech.reconstruction.frequencies import LARGEST
 
 # A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
 PRECISE = 4.0
+# A shared value has one of so many parts of its interval's rows more than the other values there.
+SHARES = 32
 
 
 def with_details(column: ReleasedColumn, measured: Partition,
@@ -31,11 +34,15 @@ def with_details(column: ReleasedColumn, measured: Partition,
     if details:
         column = _shared(column, measured, details, among)
     for look in details:
-        column = looked_closer(column, look, among)
+        low, high = look.query.edges[[0, -1]]
+        at = int(np.searchsorted(measured.edges, low))
+        whole = measured.levels is not None and measured.edges[at] == low and measured.edges[at + 1] == high
+        column = looked_closer(column, look, among, whole and look.query.size <= MOST_LEVELS)
     return column
 
 
-def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int) -> ReleasedColumn:
+def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int,
+                  shared: bool = False) -> ReleasedColumn:
     """Return a column's distribution in which a detail divides one position; ``among``: see :func:`with_details`."""
     query = look.query
     interval, finer = query.interval, query.edges
@@ -50,9 +57,32 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int)
     else:
         masses = np.where(clear, masses, (mass - held) * width / width[~clear].sum())
     edges, made = places_of(finer, ends, np.repeat(masses / width, width))
+    if shared and look.law == "laplace" and not clear.any():
+        edges, made = finer, with_a_shared_value(np.clip(look.known, -LARGEST, LARGEST), look.deviation, mass)
     return replace(column, partition=partition.cut(np.concatenate([partition.edges[: interval + 1], edges[1:],
                                                                    partition.edges[interval + 2 :]])),
                    mass=np.concatenate([column.mass[: k + interval], made, column.mass[k + interval + 1 :]]))
+
+
+def with_a_shared_value(values: Array, deviation: float, total: float) -> Array:
+    """Return the posterior mean (m,) of levels' frequencies, from counts with Laplace noise, and their known total.
+
+    Either all levels have the same frequency, or one of them, each with the same probability, has any part of the total
+    more. Both are as probable.
+    """
+    m, part = len(values), (np.arange(SHARES) + 0.5) / SHARES
+    if not total > 0.0:
+        return np.full(m, max(total, 0.0) / m)
+    scale = max(deviation / math.sqrt(2.0), 1e-12 * total)
+    even, rest = total / m, (1.0 - part) * total / m
+    away = np.abs(values[:, None] - rest)
+    # (levels, parts): the surprise if that level has the part more.
+    surprise = (away.sum(axis=0) - away + np.abs(values[:, None] - rest - part * total)) / scale
+    alone = float(np.abs(values - even).sum()) / scale
+    least = min(alone, float(surprise.min()))
+    odds, usual = np.exp(least - surprise) / (m * SHARES), math.exp(least - alone)
+    weight = odds.sum() + usual
+    return np.asarray((usual * even + (odds * rest).sum() + (odds * part).sum(axis=1) * total) / weight)
 
 
 def _shared(column: ReleasedColumn, measured: Partition,
