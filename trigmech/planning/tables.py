@@ -389,7 +389,12 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
         if look.query.encoding == "frequencies":
             own = look.query.partition.holding(partition)
             rows = np.bincount(own, rows)[own].astype(np.float64)
-            whole = peaks(look.query.partition, column, design.closer_deviation)[own] & (np.bincount(own)[own] == 1)
+            alone = np.bincount(own)[own] == 1
+            whole = peaks(look.query.partition, column, design.closer_deviation)[own] & alone
+            if partition.levels is not None:
+                # A closer look at some of a few levels would leave its noise in the density of all.
+                few = np.diff(look.query.partition.first_levels)[own] <= MOST_LEVELS
+                rows = np.where(few & ~alone, 0.0, rows)
         for i in np.flatnonzero((rows >= clear) | whole)[::-1].tolist():
             finer = partition.finer(i, FINER)
             heavy = column.mass[k + i] >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
