@@ -8,11 +8,13 @@ from scipy import stats
 import trigmech as tm
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.tables import closer_looks, peaks, plan_tables
 from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.columns import _smooth_places, distribution_of
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.cuts import with_whole_peaks
+from trigmech.reconstruction.details import SHARES, with_a_shared_value
 from trigmech.reconstruction.divided import FINE, divided, equal_parts, lengths, on_places, relative_sizes
 
 LEVELS = [None, *(np.linspace(-1.0, 1.0, size) for size in (40, 71, 100, 121, 256, 257, 900)),
@@ -163,33 +165,120 @@ def test_positions_are_cut_where_the_density_changes():
     assert len(_smooth_places(np.linspace(-1.0, 1.0, 25), each, 0.0001)[0]) > 10
 
 
-def whole(mass, clear, levels=40, count=8, encoding=Histogram):
+def whole(mass, deviation, levels=40, count=8, kind=Histogram):
     """Return the positions of a column of single levels, in levels, after the joining of intervals that stand out."""
     own = Partition((), 0, even_edges(np.linspace(-1.0, 1.0, levels), levels), np.linspace(-1.0, 1.0, levels))
     column = ReleasedColumn(own, np.asarray(mass), 0.01)
-    made = with_whole_peaks(column, encoding(0, own.cut(even_edges(own.levels, count))), clear)
+    look = kind(0, own.cut(even_edges(own.levels, count)))
+    made = with_whole_peaks(column, look, deviation)
     assert made.mass.sum() == pytest.approx(column.mass.sum())
-    return np.diff(made.partition.first_levels).tolist()
+    held = np.diff(made.partition.first_levels)
+    if kind is Histogram:
+        # Those are the intervals that the plan names, and joined ones are named again.
+        np.testing.assert_array_equal(peaks(look.partition, column, deviation), peaks(look.partition, made, deviation))
+        assert (held > 1).sum() == peaks(look.partition, column, deviation).sum()
+    return held.tolist()
 
 
 def test_intervals_that_stand_out_are_looked_at_as_a_whole():
     """Five levels in each of eight intervals."""
     even = np.full(40, 1.0 / 40.0)
     peak = np.r_[np.full(15, 0.01), np.full(5, 0.13), np.full(20, 0.01)]
-    assert whole(even, 0.2) == [1] * 40
-    assert whole(peak, 0.6) == [1] * 15 + [5] + [1] * 20
-    # Below the noise of a closer look it would tell nothing.
-    assert whole(peak, 0.7) == [1] * 40
+    assert whole(even, 0.02) == [1] * 40
+    assert whole(peak, 0.2) == [1] * 15 + [5] + [1] * 20
+    # Below three deviations of a closer look it would tell nothing.
+    assert whole(peak, 0.22) == [1] * 40
     # Without a guess, if each level is above the noise.
-    assert whole(even, 0.02) == [5] * 8
-    assert whole(even, 0.03) == [1] * 40
+    assert whole(even, 0.003) == [5] * 8
+    assert whole(even, 0.0032) == [1] * 40
     # At an end there is one neighbour.
-    assert whole(peak[15:], 0.3, 25, 5) == [5] + [1] * 20
-    assert whole(peak[:20], 0.3, 20, 4) == [1] * 15 + [5]
-    # Positions of several levels are looked at each by itself.
+    assert whole(peak[15:], 0.1, 25, 5) == [5] + [1] * 20
+    assert whole(peak[:20], 0.1, 20, 4) == [1] * 15 + [5]
+    # Positions of several levels are looked at each by itself; a light interval is not looked at.
     assert whole(np.repeat(peak, 4) / 4.0, 0.1, 160) == [1] * 160
+    light = np.r_[0.97, np.full(14, 0.0006), np.full(5, 0.002), np.full(20, 0.0006)]
+    assert whole(light, 0.0002)[1:] == [1] * 35
     # Prefix sums tell intervals that are narrow already.
-    assert whole(peak, 0.1, encoding=PrefixSums) == [1] * 40
+    assert whole(peak, 0.1, kind=PrefixSums) == [1] * 40
+
+
+def test_a_few_levels_are_looked_at_together_or_not_at_all():
+    """A closer look at two of five levels would leave its noise in the density of all five."""
+    schema = tm.Schema([tm.Column("months", 6, 79, "integer"), tm.Column("pay", 0, 1)])
+    design = plan_tables(3_000, schema.domain, tm.Budget(1, 0))
+    look, other = (each.query.partition for each in design.looks)
+    shares = np.where(np.arange(look.intervals) == 5, 0.5, 0.5 / (look.intervals - 1))
+    single = look.cut(even_edges(look.levels, len(look.levels)))
+    others = ReleasedColumn(other, np.full(other.intervals, 1.0 / other.intervals), 0.01)
+
+    def of_months(partition, mass):
+        found = closer_looks(design, [ReleasedColumn(partition, mass, 0.01), others])
+        return [(each.query.interval, each.query.size) for each in found if each.query.column == 0]
+
+    assert design.clear < 0.5
+    count = np.diff(look.first_levels)
+    assert count[5] > 2
+    assert of_months(look, shares) == [(5, count[5])]
+    assert of_months(single, np.repeat(shares / count, count)) == []
+
+
+def slow_mean(values, deviation, total):
+    """Return the posterior mean of levels' frequencies by plain loops over all that may be true."""
+    scale, odds, means = deviation / 2.0**0.5, [], []
+    for level in [None, *range(len(values))]:
+        for part in [0.0] if level is None else [(2 * i + 1) / (2 * SHARES) for i in range(SHARES)]:
+            truth = [(1.0 - part) * total / len(values) + part * total * (each == level) for each in range(len(values))]
+            likelihood = np.prod([np.exp(-abs(v - f) / scale) for v, f in zip(values, truth, strict=True)])
+            odds.append(likelihood / (1 if level is None else len(values) * SHARES))
+            means.append(truth)
+    return np.average(means, axis=0, weights=odds)
+
+
+def test_a_shared_value_has_its_posterior_mean():
+    rng = np.random.default_rng(3)
+    for size in (2, 4, 5, 16):
+        for total in (0.05, 0.4, 1.0):
+            for deviation in (0.02, 0.1, 0.5):
+                values = rng.dirichlet(np.full(size, 0.3)) * total + rng.laplace(0.0, deviation / 2.0**0.5, size)
+                found = with_a_shared_value(values, deviation, total)
+                np.testing.assert_allclose(found, slow_mean(values, deviation, total), atol=1e-12)
+                assert found.sum() == pytest.approx(total)
+                assert (found >= 0.0).all()
+    # Extreme numbers end nothing.
+    for values, deviation, total in (([1e100, -1e100], 1e-300, 1.0), ([0.0, 0.0], 1e100, 0.0), ([0.1, 0.2], 0.0, 0.3)):
+        found = with_a_shared_value(np.array(values), deviation, total)
+        assert np.isfinite(found).all()
+        assert found.sum() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_the_mean_of_a_shared_value_is_right_on_average(planted):
+    """Draws from the prior: where the mean says so, so many rows are there. With half of the noise they are not."""
+    rng, told, true = np.random.default_rng(8), [], []
+    for _ in range(20_000):
+        part, at = rng.random() * (rng.random() < 0.5), rng.integers(4)
+        truth = np.full(4, (1.0 - part) / 4.0) + part * (np.arange(4) == at)
+        values = truth + rng.laplace(0.0, 0.2 / 2.0**0.5, 4)
+        told.append(with_a_shared_value(values, 0.1 if planted else 0.2, 1.0))
+        true.append(truth)
+    told, true = np.array(told).ravel() - 0.25, np.array(true).ravel() - 0.25
+    slope = told @ true / (told @ told)
+    error = np.sqrt(((true - told) ** 2 * told**2).sum()) / (told @ told)
+    assert (abs(slope - 1.0) < 4.0 * error) == (not planted)
+
+
+@pytest.mark.parametrize(("seed", "at"), [(0, 60), (1, 62), (2, 25)])
+def test_three_of_ten_rows_with_one_value_stay_together_also_in_noise(seed, at):
+    """At epsilon = .7 all releases had less than a third of them at this value."""
+    rng = np.random.default_rng(seed)
+    months = np.where(rng.random(3_000) < 0.3, at, rng.integers(6, 80, 3_000))
+    table = pd.DataFrame({"months": months, "a": rng.random(3_000), "b": rng.random(3_000)})
+    schema = tm.Schema([tm.Column("months", 6, 79, "integer"), tm.Column("a", 0, 1), tm.Column("b", 0, 1)])
+    shares = []
+    for again in range(4):
+        made = tm.synthesize(table, schema, tm.Budget(0.7, 0), rng=np.random.default_rng(again))
+        shares.append((pd.DataFrame(made.sample(3_000, np.random.default_rng(0)))["months"] == at).mean())
+    assert np.mean(shares) > 0.2
 
 
 @pytest.mark.parametrize("later", [0, 1, 2, 3])
