@@ -8,7 +8,8 @@ from scipy import stats
 import trigmech as tm
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.tables import closer_looks, peaks, plan_tables
+from trigmech.planning.peaks import peaks
+from trigmech.planning.tables import closer_looks, plan_tables
 from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.columns import _smooth_places, distribution_of

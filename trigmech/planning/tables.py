@@ -71,7 +71,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Integers
 from trigmech._html import html_table
@@ -93,6 +92,7 @@ from trigmech.planning.contrasted import (
     most_products,
 )
 from trigmech.planning.design import Regime, Round
+from trigmech.planning.peaks import HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, peaks
 from trigmech.planning.shares import Shares, look_parts, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
@@ -112,12 +112,8 @@ PROOF = "look-and-tables"
 LEAST_INTERVALS = 64
 # Under normal noise a number with more levels has ends even if each level is an interval. With fewer it loses by them.
 MOST_WITHOUT_ENDS = 32
-# The number of finer intervals of a heavy interval. An interval is heavy if it holds this fraction of the rows, and
-# this many standard deviations of the finer intervals' noise. If it has at most SINGLE levels, the second is enough.
-FINER, HEAVY, HEAVY_BY_NOISE, SINGLE = 1_024, 1.0 / 64.0, 8.0, 4
-# An interval stands out if it is so many times as dense as those beside it. Then it is looked at as a whole if it holds
-# this many standard deviations, and has at most so many levels.
-PEAK, PEAK_BY_NOISE, MOST_LEVELS = 2.0, 3.0, 16
+# The number of finer intervals of a heavy interval. One with at most SINGLE levels is heavy by its noise alone.
+FINER, SINGLE = 1_024, 4
 # The most finer intervals of all columns together. More would not fit into a file.
 MOST_FINER = 2**22
 # The most entries of all tables of a round together, and of all tables at the resolution of positions.
@@ -352,24 +348,6 @@ def _look(j: int, whole: Partition, partition: Partition, contrasted: bool, gaus
     if edges is None:
         return (PrefixSums if gaussian else Histogram)(j, partition)
     return (PrefixSumsWithEnds if gaussian else HistogramWithEnds)(j, partition.cut(edges))
-
-
-def peaks(measured: Partition, column: ReleasedColumn, deviation: float) -> NDArray[np.bool_]:
-    """Return which intervals (c,) of a look that counted few wide ones are looked at as a whole.
-
-    Such an interval has a few levels, and stands out or has more rows at each level than noise; ``deviation`` is
-    that of a closer look.
-    """
-    if measured.levels is None or column.partition.intervals < 2:
-        return np.zeros(measured.intervals, dtype=np.bool_)
-    count, k = np.diff(measured.first_levels), len(column.partition.indicators)
-    rows = np.bincount(measured.holding(column.partition), column.mass[k:], measured.intervals)
-    density = rows / count
-    beside = np.convolve(density, [0.5, 0.0, 0.5], "same")
-    beside[[0, -1]] *= 2.0
-    stands_out = (density >= PEAK * beside) & (rows >= PEAK_BY_NOISE * deviation)
-    return np.asarray((count > 1) & (count <= MOST_LEVELS) & (rows >= HEAVY) & (
-        stands_out | (rows >= HEAVY_BY_NOISE * deviation * count)))
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:

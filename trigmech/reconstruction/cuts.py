@@ -6,7 +6,7 @@ import numpy as np
 
 from trigmech._arrays import Array
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.tables import peaks
+from trigmech.planning.peaks import peaks
 from trigmech.queries.base import parents
 from trigmech.queries.one_way import Look
 

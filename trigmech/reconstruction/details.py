@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.tables import MOST_LEVELS
+from trigmech.planning.peaks import MOST_LEVELS
 from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
