@@ -209,7 +209,8 @@ def test_a_few_levels_are_looked_at_together_or_not_at_all():
     design = plan_tables(3_000, schema.domain, tm.Budget(1, 0))
     look, other = (each.query.partition for each in design.looks)
     shares = np.where(np.arange(look.intervals) == 5, 0.5, 0.5 / (look.intervals - 1))
-    single = look.cut(even_edges(look.levels, len(look.levels)))
+    first = look.first_levels[5]
+    parted = look.cut(np.insert(look.edges, 6, 0.5 * (look.levels[first + 1] + look.levels[first + 2])))
     others = ReleasedColumn(other, np.full(other.intervals, 1.0 / other.intervals), 0.01)
 
     def of_months(partition, mass):
@@ -220,7 +221,8 @@ def test_a_few_levels_are_looked_at_together_or_not_at_all():
     count = np.diff(look.first_levels)
     assert count[5] > 2
     assert of_months(look, shares) == [(5, count[5])]
-    assert of_months(single, np.repeat(shares / count, count)) == []
+    assert np.diff(parted.first_levels)[5] == 2
+    assert of_months(parted, np.insert(shares * np.where(shares == 0.5, 0.6, 1.0), 6, 0.2)) == []
 
 
 def slow_mean(values, deviation, total):
