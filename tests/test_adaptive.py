@@ -466,7 +466,7 @@ def test_a_session_refuses_to_measure_what_moves_further_than_its_charge():
         def _asked(self, so_far, kind):
             return tuple(replace(each, weight=1.001 * each.weight) for each in super()._asked(so_far, kind))
 
-    with pytest.raises(tm.BudgetError, match="can move further than the charge allows"):
+    with pytest.raises(PaidError, match="can move further than the charge allows"):
         tm.synthesize(table(), SCHEMA, BUDGETS[0], Greedy(), np.random.default_rng(0))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trigmech as tm
-from trigmech.errors import BudgetError
+from trigmech.errors import BudgetError, PaidError
 from trigmech.functions.features import Features
 from trigmech.measurement.release import Session
 from trigmech.privacy.ledger import Ledger
@@ -68,7 +68,7 @@ def test_what_a_round_measures_may_depend_on_the_one_before_and_is_charged_once(
 def test_a_round_that_costs_more_than_was_declared_is_refused_and_not_charged(budget, schema, tmp_path):
     book = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(100.0, 1e-3))
     declared = tm.design(50, schema, budget, Adaptive(3)).all_charges
-    with pytest.raises(BudgetError, match="no remaining charge of the design pays for"):
+    with pytest.raises(PaidError, match="no remaining charge of the design pays for"):
         tm.synthesize(X, schema, budget, Adaptive(3, 0.5 + 1e-9), np.random.default_rng(1), ledger=book)
     # With private bounds all was charged ahead.
     entries = [entry.charge for entry in book.entries]

@@ -106,7 +106,7 @@ def test_a_release_is_saved_in_a_step_of_its_own(run, steps, monkeypatch, tmp_pa
         return SimpleNamespace(warnings=())
 
     monkeypatch.setattr(release, "_synthesized", made)
-    monkeypatch.setattr(release, "_save", lambda made, out, book: order.append((len(steps), str(out))))
+    monkeypatch.setattr(release, "_save", lambda made, asked, book: order.append((len(steps), str(asked.out))))
     monkeypatch.setattr(release, "_tell", lambda *given: None)
     monkeypatch.setattr("trigmech.report.advice.clipping_of", lambda made: [])
     assert run("release", "t.csv", "--schema", "s.toml", "--epsilon", "1", "--out", "r.tm")[0] == 0

@@ -29,6 +29,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.distances import Distance
 from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import common
+from trigmech.reconstruction.cuts import cut
 from trigmech.report import advised, lead, pair_figures, pairs
 from trigmech.storage.release_file import _fit_out
 from trigmech.tables.frames import _cells_of_row
@@ -40,21 +41,21 @@ UNEVEN = Partition((0,), 1, np.array([-1.0, 0.5, 1.0]))
 
 def test_a_column_that_is_cut_finer_divides_its_mass_by_length():
     column = ReleasedColumn(UNEVEN, np.array([0.1, 0.6, 0.3]), 0.01)
-    cut = common._cut(column, np.array([-1.0, 0.0, 0.5, 0.625, 1.0]))
-    np.testing.assert_allclose(cut.mass, [0.1, 0.4, 0.2, 0.075, 0.225], rtol=1e-12)
-    np.testing.assert_array_equal(cut.partition.edges, [-1.0, 0.0, 0.5, 0.625, 1.0])
-    assert cut.partition.indicators == (0,)
-    assert cut.deviation == 0.01
+    made = cut(column, np.array([-1.0, 0.0, 0.5, 0.625, 1.0]))
+    np.testing.assert_allclose(made.mass, [0.1, 0.4, 0.2, 0.075, 0.225], rtol=1e-12)
+    np.testing.assert_array_equal(made.partition.edges, [-1.0, 0.0, 0.5, 0.625, 1.0])
+    assert made.partition.indicators == (0,)
+    assert made.deviation == 0.01
 
 
 def test_a_column_of_levels_that_is_cut_finer_divides_its_mass_by_levels():
     levels = np.array([-1.0, -0.5, 0.0, 0.25, 0.75, 1.0])
     column = ReleasedColumn(Partition((0,), 1, np.array([-1.0, 0.5, 1.0]), levels), np.array([0.1, 0.6, 0.3]), 0.01)
     # No level lies between 0.3 and 0.5, so there is no interval of its own.
-    cut = common._cut(column, np.array([-1.0, -0.25, 0.3, 0.5, 0.8, 1.0]))
-    np.testing.assert_array_equal(np.searchsorted(levels, cut.partition.edges[:-1]), [0, 2, 4, 5])
+    made = cut(column, np.array([-1.0, -0.25, 0.3, 0.5, 0.8, 1.0]))
+    np.testing.assert_array_equal(np.searchsorted(levels, made.partition.edges[:-1]), [0, 2, 4, 5])
     # Two of four levels of .6 on each side, and one of two of .3.
-    np.testing.assert_allclose(cut.mass, [0.1, 0.3, 0.3, 0.15, 0.15], rtol=1e-12)
+    np.testing.assert_allclose(made.mass, [0.1, 0.3, 0.3, 0.15, 0.15], rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -65,19 +66,19 @@ def test_whatever_the_cuts_a_level_keeps_its_part_of_the_mass(seed):
     edges = np.concatenate([[-1.0], np.sort(rng.choice(between, 3, replace=False)), [1.0]])
     mass = rng.dirichlet(np.ones(4))
     column = ReleasedColumn(Partition((), 0, edges, levels), mass, 0.01)
-    cut = common._cut(column, np.unique(np.concatenate([edges, rng.uniform(-1.0, 1.0, 6)])))
+    made = cut(column, np.unique(np.concatenate([edges, rng.uniform(-1.0, 1.0, 6)])))
 
     def of_levels(partition, masses):
         own = np.searchsorted(partition.edges[1:-1], levels, side="right")
         return masses[own] / np.bincount(own)[own]
 
-    np.testing.assert_allclose(of_levels(cut.partition, cut.mass), of_levels(column.partition, mass), rtol=1e-9)
-    assert (np.bincount(np.searchsorted(cut.partition.edges[1:-1], levels, side="right")) > 0).all()
+    np.testing.assert_allclose(of_levels(made.partition, made.mass), of_levels(column.partition, mass), rtol=1e-9)
+    assert (np.bincount(np.searchsorted(made.partition.edges[1:-1], levels, side="right")) > 0).all()
 
 
 def test_a_column_of_categories_is_not_cut():
     column = ReleasedColumn(Partition((0, 1), None, np.empty(0)), np.array([0.1, 0.9]), 0.01)
-    assert common._cut(column, np.array([-1.0, 1.0])) is column
+    assert cut(column, np.array([-1.0, 1.0])) is column
 
 
 def table_of_two():

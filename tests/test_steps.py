@@ -10,7 +10,7 @@ import pytest
 from releases import blocks
 
 import trigmech as tm
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, InputError, PaidError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.measurement.moments import measure as sums_of
 from trigmech.mechanisms.base import check_functions_of_own
@@ -340,7 +340,7 @@ def test_a_run_of_one_s_own_draws_through_the_session_alone():
             session.draw(np.zeros(3), design.charges[0])
             return released
 
-    with pytest.raises(BudgetError, match="made already"):
+    with pytest.raises(PaidError, match="made already"):
         tm.synthesize(np.zeros((9, 2)), tm.Schema.cube(2), BUDGETS[1], Twice(), rng())
 
 
