@@ -27,7 +27,7 @@ def detail(interval, values, deviation=NOISE):
 
 
 def made(*details):
-    found = with_details(COLUMN, MEASURED, details, 1024)
+    found = with_details(COLUMN, MEASURED, details, 1024, COLUMN)
     assert found.mass.sum() == pytest.approx(1.0)
     assert (found.mass >= 0.0).all()
     assert found.mass[0] == COLUMN.mass[0]
@@ -73,8 +73,8 @@ def test_a_position_that_is_the_whole_interval_keeps_its_mass():
     values = np.zeros(16)
     values[3] = 0.3
     look = Measurement(Detail(0, MEASURED, 0, np.linspace(-1.0, 0.0, 17)), 0.5, values, NOISE)
-    np.testing.assert_array_equal(with_details(column, MEASURED, [look], 16).mass, looked_closer(column, look, 16).mass)
-    assert with_details(column, MEASURED, [], 0) is column
+    np.testing.assert_array_equal(with_details(column, MEASURED, [look], 16, column).mass, looked_closer(column, look, 16).mass)
+    assert with_details(column, MEASURED, [], 0, column) is column
 
 
 def test_hostile_noise_leaves_a_distribution():

@@ -15,7 +15,7 @@ from trigmech.queries.signs import Signs
 from trigmech.reconstruction.columns import _smooth_places, distribution_of
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.cuts import with_whole_peaks
-from trigmech.reconstruction.details import SHARES, with_a_shared_value
+from trigmech.reconstruction.details import SHARED, SHARES, with_a_shared_value
 from trigmech.reconstruction.divided import FINE, divided, equal_parts, lengths, on_places, relative_sizes
 
 LEVELS = [None, *(np.linspace(-1.0, 1.0, size) for size in (40, 71, 100, 121, 256, 257, 900)),
@@ -225,14 +225,14 @@ def test_a_few_levels_are_looked_at_together_or_not_at_all():
     assert of_months(parted, np.insert(shares * np.where(shares == 0.5, 0.6, 1.0), 6, 0.2)) == []
 
 
-def slow_mean(values, deviation, total):
+def slow_mean(values, deviation, total, shape):
     """Return the posterior mean of levels' frequencies by plain loops over all that may be true."""
     scale, odds, means = deviation / 2.0**0.5, [], []
     for level in [None, *range(len(values))]:
         for part in [0.0] if level is None else [(2 * i + 1) / (2 * SHARES) for i in range(SHARES)]:
-            truth = [(1.0 - part) * total / len(values) + part * total * (each == level) for each in range(len(values))]
+            truth = [(1.0 - part) * total * own + part * total * (each == level) for each, own in enumerate(shape)]
             likelihood = np.prod([np.exp(-abs(v - f) / scale) for v, f in zip(values, truth, strict=True)])
-            odds.append(likelihood / (1 if level is None else len(values) * SHARES))
+            odds.append(likelihood * (1.0 - SHARED if level is None else SHARED / (len(values) * SHARES)))
             means.append(truth)
     return np.average(means, axis=0, weights=odds)
 
@@ -243,13 +243,14 @@ def test_a_shared_value_has_its_posterior_mean():
         for total in (0.05, 0.4, 1.0):
             for deviation in (0.02, 0.1, 0.5):
                 values = rng.dirichlet(np.full(size, 0.3)) * total + rng.laplace(0.0, deviation / 2.0**0.5, size)
-                found = with_a_shared_value(values, deviation, total)
-                np.testing.assert_allclose(found, slow_mean(values, deviation, total), atol=1e-12)
+                shape = rng.dirichlet(np.ones(size))
+                found = with_a_shared_value(values, deviation, total, shape)
+                np.testing.assert_allclose(found, slow_mean(values, deviation, total, shape), atol=1e-12)
                 assert found.sum() == pytest.approx(total)
                 assert (found >= 0.0).all()
     # Extreme numbers end nothing.
     for values, deviation, total in (([1e100, -1e100], 1e-300, 1.0), ([0.0, 0.0], 1e100, 0.0), ([0.1, 0.2], 0.0, 0.3)):
-        found = with_a_shared_value(np.array(values), deviation, total)
+        found = with_a_shared_value(np.array(values), deviation, total, np.array([0.0, 1.0]))
         assert np.isfinite(found).all()
         assert found.sum() == pytest.approx(total)
 
@@ -259,12 +260,12 @@ def test_the_mean_of_a_shared_value_is_right_on_average(planted):
     """Draws from the prior: where the mean says so, so many rows are there. With half of the noise they are not."""
     rng, told, true = np.random.default_rng(8), [], []
     for _ in range(20_000):
-        part, at = rng.random() * (rng.random() < 0.5), rng.integers(4)
-        truth = np.full(4, (1.0 - part) / 4.0) + part * (np.arange(4) == at)
+        part, at, shape = rng.random() * (rng.random() < SHARED), rng.integers(4), np.array([0.4, 0.3, 0.2, 0.1])
+        truth = (1.0 - part) * shape + part * (np.arange(4) == at)
         values = truth + rng.laplace(0.0, 0.2 / 2.0**0.5, 4)
-        told.append(with_a_shared_value(values, 0.1 if planted else 0.2, 1.0))
-        true.append(truth)
-    told, true = np.array(told).ravel() - 0.25, np.array(true).ravel() - 0.25
+        told.append(with_a_shared_value(values, 0.1 if planted else 0.2, 1.0, shape) - shape)
+        true.append(truth - shape)
+    told, true = np.array(told).ravel(), np.array(true).ravel()
     slope = told @ true / (told @ told)
     error = np.sqrt(((true - told) ** 2 * told**2).sum()) / (told @ told)
     assert (abs(slope - 1.0) < 4.0 * error) == (not planted)
@@ -282,6 +283,19 @@ def test_three_of_ten_rows_with_one_value_stay_together_also_in_noise(seed, at):
         made = tm.synthesize(table, schema, tm.Budget(0.7, 0), rng=np.random.default_rng(again))
         shares.append((pd.DataFrame(made.sample(3_000, np.random.default_rng(0)))["months"] == at).mean())
     assert np.mean(shares) > 0.2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_narrow_bell_is_no_block_where_its_interval_stands_out(seed):
+    """Two of the intervals, of 12 values each, hold most rows, and the density falls within them."""
+    rows = np.random.default_rng(seed).binomial(199, 0.4, 3_000)
+    table = pd.DataFrame({"score": rows, "pay": np.random.default_rng(seed).random(3_000)})
+    schema = tm.Schema([tm.Column("score", 0, 199, "integer"), tm.Column("pay", 0, 1)])
+    made = tm.synthesize(table, schema, tm.Budget(0.3, 0), rng=np.random.default_rng(seed))
+    drawn = pd.DataFrame(made.sample(3_000, np.random.default_rng(0)))["score"].to_numpy()
+    places = np.arange(200)
+    below = [np.searchsorted(np.sort(each), places, "right") / 3_000 for each in (drawn, rows)]
+    assert np.abs(below[0] - below[1]).max() < 0.06
 
 
 @pytest.mark.parametrize("later", [0, 1, 2, 3])

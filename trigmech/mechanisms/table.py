@@ -145,14 +145,15 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
     looks = _looked(counts, design, session, rows.n)
+    smooth = released_columns(looks)
     columns = [with_whole_peaks(own, look.query, design.closer_deviation)
-               for own, look in zip(released_columns(looks), looks, strict=True)]
+               for own, look in zip(smooth, looks, strict=True)]
     closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
         closer, among = session.measured(rows, asked, design.closer), sum(each.query.size for each in asked)
         for j, look in enumerate(looks):
             own = [each for each in closer if each.query.column == j]
-            columns[j] = with_details(columns[j], look.query.partition, own, among)
+            columns[j] = with_details(columns[j], look.query.partition, own, among, smooth[j])
     release = Release(rows.n, design.domain, (*looks, *closer), tuple(columns))
     if design.dependence is None:
         return release

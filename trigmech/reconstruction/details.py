@@ -15,19 +15,21 @@ from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.columns import PRICE, pieces, places_of
+from trigmech.reconstruction.cuts import cut
 from trigmech.reconstruction.frequencies import LARGEST
 
 # A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
 PRECISE = 4.0
-# A shared value has one of so many parts of its interval's rows more than the other values there.
-SHARES = 32
+# The prior probability that an interval that stands out has a shared value, and the number of parts of the interval's
+# rows that this value can have.
+SHARED, SHARES = .2, 32
 
 
 def with_details(column: ReleasedColumn, measured: Partition,
-                 details: Sequence[Measurement[Detail]], among: int) -> ReleasedColumn:
+                 details: Sequence[Measurement[Detail]], among: int, guess: ReleasedColumn) -> ReleasedColumn:
     """Return a column whose positions are divided by details. ``measured`` are the intervals of its look.
 
-    ``among`` is the number of finer intervals of all details of the release.
+    ``among`` is the number of finer intervals of all details of the release. ``guess`` is the column by its look alone.
 
     The details are of different positions, the last position first, so that no division moves the others.
     """
@@ -37,13 +39,27 @@ def with_details(column: ReleasedColumn, measured: Partition,
         low, high = look.query.edges[[0, -1]]
         at = int(np.searchsorted(measured.edges, low))
         whole = measured.levels is not None and measured.edges[at] == low and measured.edges[at + 1] == high
-        column = looked_closer(column, look, among, whole and look.query.size <= MOST_LEVELS)
+        shape = _shape(guess, look.query.edges) if whole and look.query.size <= MOST_LEVELS else None
+        column = looked_closer(column, look, among, shape)
     return column
 
 
+def _shape(column: ReleasedColumn, edges: Array) -> Array:
+    """Return the parts (f,) of the frequency between the first and the last edge that lie between two edges."""
+    fine = cut(column, np.unique(np.concatenate([column.partition.edges, edges])))
+    inside = np.searchsorted(edges, fine.partition.edges[:-1], side="right") - 1
+    held = (inside >= 0) & (inside < len(edges) - 1)
+    found = np.bincount(inside[held], fine.mass[len(fine.partition.indicators) :][held], len(edges) - 1)
+    total = float(found.sum())
+    return found / total if total > 0.0 else np.full(len(found), 1.0 / len(found))
+
+
 def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int,
-                  shared: bool = False) -> ReleasedColumn:
-    """Return a column's distribution in which a detail divides one position; ``among``: see :func:`with_details`."""
+                  shape: Array | None = None) -> ReleasedColumn:
+    """Return a column's distribution in which a detail divides one position; ``among``: see :func:`with_details`.
+
+    shape (f,): If the position is a whole interval of few levels, their parts of it by the look alone.
+    """
     query = look.query
     interval, finer = query.interval, query.edges
     partition, k = column.partition, len(column.partition.indicators)
@@ -57,32 +73,33 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int,
     else:
         masses = np.where(clear, masses, (mass - held) * width / width[~clear].sum())
     edges, made = places_of(finer, ends, np.repeat(masses / width, width))
-    if shared and look.law == "laplace" and not clear.any():
-        edges, made = finer, with_a_shared_value(np.clip(look.known, -LARGEST, LARGEST), look.deviation, mass)
+    if shape is not None and look.law == "laplace" and not clear.any():
+        edges, made = finer, with_a_shared_value(np.clip(look.known, -LARGEST, LARGEST), look.deviation, mass, shape)
     return replace(column, partition=partition.cut(np.concatenate([partition.edges[: interval + 1], edges[1:],
                                                                    partition.edges[interval + 2 :]])),
                    mass=np.concatenate([column.mass[: k + interval], made, column.mass[k + interval + 1 :]]))
 
 
-def with_a_shared_value(values: Array, deviation: float, total: float) -> Array:
+def with_a_shared_value(values: Array, deviation: float, total: float, shape: Array) -> Array:
     """Return the posterior mean (m,) of levels' frequencies, from counts with Laplace noise, and their known total.
 
-    Either all levels have the same frequency, or one of them, each with the same probability, has any part of the total
-    more. Both are as probable.
+    Either the levels have the parts ``shape`` (m,) of the total, or with the probability `SHARED` one of them, each
+    with the same probability, has any part of the total more.
     """
     m, part = len(values), (np.arange(SHARES) + 0.5) / SHARES
     if not total > 0.0:
         return np.full(m, max(total, 0.0) / m)
     scale = max(deviation / math.sqrt(2.0), 1e-12 * total)
-    even, rest = total / m, (1.0 - part) * total / m
+    rest = (1.0 - part) * (total * shape)[:, None]
     away = np.abs(values[:, None] - rest)
     # (levels, parts): the surprise if that level has the part more.
     surprise = (away.sum(axis=0) - away + np.abs(values[:, None] - rest - part * total)) / scale
-    alone = float(np.abs(values - even).sum()) / scale
+    alone = float(np.abs(values - total * shape).sum()) / scale
     least = min(alone, float(surprise.min()))
-    odds, usual = np.exp(least - surprise) / (m * SHARES), math.exp(least - alone)
-    weight = odds.sum() + usual
-    return np.asarray((usual * even + (odds * rest).sum() + (odds * part).sum(axis=1) * total) / weight)
+    odds, usual = SHARED * np.exp(least - surprise) / (m * SHARES), (1.0 - SHARED) * math.exp(least - alone)
+    # The total parts that the shape has, and that each level has more.
+    kept, more = usual + (odds * (1.0 - part)).sum(), (odds * part).sum(axis=1)
+    return np.asarray(total * (kept * shape + more) / (kept + more.sum()))
 
 
 def _shared(column: ReleasedColumn, measured: Partition,
