@@ -73,7 +73,8 @@ def test_a_position_that_is_the_whole_interval_keeps_its_mass():
     values = np.zeros(16)
     values[3] = 0.3
     look = Measurement(Detail(0, MEASURED, 0, np.linspace(-1.0, 0.0, 17)), 0.5, values, NOISE)
-    np.testing.assert_array_equal(with_details(column, MEASURED, [look], 16, column).mass, looked_closer(column, look, 16).mass)
+    found = with_details(column, MEASURED, [look], 16, column)
+    np.testing.assert_array_equal(found.mass, looked_closer(column, look, 16).mass)
     assert with_details(column, MEASURED, [], 0, column) is column
 
 
