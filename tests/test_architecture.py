@@ -29,7 +29,7 @@ SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"priv
                   "dp_accounting": {"privacy/privacy_loss"},
                   "numba": {"functions/kernels", "functions/coordinate_ascent", "functions/look_up",
                             "inference/drawing", "measurement/compact", "measurement/sums", "measurement/sweep",
-                            "reconstruction/columns", "reconstruction/prefetch", "reconstruction/row_arrays",
+                            "reconstruction/pieces", "reconstruction/prefetch", "reconstruction/row_arrays",
                             "reconstruction/thinning"},
                   "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"},
                   "dask": {"engines/dask"}, "distributed": {"engines/dask"}, "pyspark": {"engines/spark"}}

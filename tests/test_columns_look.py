@@ -24,19 +24,14 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.privacy.false_alarms import CLEAR
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, PrefixSums
-from trigmech.reconstruction import columns
+from trigmech.reconstruction import columns, pieces
 from trigmech.reconstruction import divided as divided_module
-from trigmech.reconstruction.columns import (
-    CORNER,
-    LARGEST_PLACE,
-    TAIL,
-    ReleasedColumn,
-    distribution_of,
-)
+from trigmech.reconstruction.columns import ReleasedColumn, distribution_of
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.details import looked_closer
 from trigmech.reconstruction.divided import divided
 from trigmech.reconstruction.frequencies import nearest_probabilities, share_of_one, shrunk_frequencies
+from trigmech.reconstruction.pieces import CORNER, LARGEST_PLACE, TAIL
 
 # Counts
 
@@ -431,11 +426,11 @@ def test_most_noise_of_an_even_column_is_gone_and_no_atom_is_hidden():
 def test_pieces_that_fit_exactly_stay_even_and_a_smooth_density_becomes_smooth():
     ends, masses = np.array([0, 4, 8, 16]), np.array([0.6, 0.1, 0.3])
     even = np.repeat(masses / np.diff(ends), np.diff(ends))
-    np.testing.assert_array_equal(columns._smoothed(ends, masses, even, np.eye(16)), even)
+    np.testing.assert_array_equal(pieces._smoothed(ends, masses, even, np.eye(16)), even)
     below = interpolate.PchipInterpolator(ends, np.concatenate([[0.0], np.cumsum(masses)]))
     smooth = np.diff(below(np.arange(17)))
     assert np.abs(smooth - even).max() > 0.01
-    np.testing.assert_allclose(columns._smoothed(ends, masses, smooth, np.eye(16)), smooth, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(pieces._smoothed(ends, masses, smooth, np.eye(16)), smooth, rtol=0, atol=1e-15)
 
 
 @pytest.mark.nightly  # By day what fits is decided exactly, above.
@@ -446,7 +441,7 @@ def test_a_smooth_density_is_closer_than_its_pieces_and_steps_stay(kind, most, d
     for smoothed in (True, False):
         if not smoothed:
             monkeypatch.setattr("trigmech.reconstruction.columns._averaged", lambda *_: None)
-            monkeypatch.setattr("trigmech.reconstruction.columns._smoothed", lambda ends, masses, *_: np.repeat(
+            monkeypatch.setattr("trigmech.reconstruction.pieces._smoothed", lambda ends, masses, *_: np.repeat(
                 masses / np.diff(ends), np.diff(ends)))
         found = []
         for seed in range(40):
@@ -462,7 +457,7 @@ def test_corners_are_added_until_no_value_is_further_than_the_tolerance_from_its
     rng = np.random.default_rng(seed)
     values = np.cumsum(rng.exponential(size=60) ** 3)
     tolerance = float(rng.uniform(0.02, 0.3)) * values[-1]
-    ends = columns._with_corners(values, np.array([0, 20, 59]), tolerance)
+    ends = pieces._with_corners(values, np.array([0, 20, 59]), tolerance)
     chords = np.interp(np.arange(60), ends, values[ends])
     assert np.abs(values - chords).max() <= tolerance * (1.0 + 1e-12)
     assert {0, 20, 59} <= set(ends.tolist())
@@ -477,19 +472,19 @@ def test_corners_are_added_until_no_value_is_further_than_the_tolerance_from_its
     assert ends.tolist() == [0, *wanted(0, 20), 20, *wanted(20, 59), 59]
     # Also a value beside the end of its chord.
     step = np.array([0.0, 1.0, 1.0, 1.0, 1.0])
-    assert columns._with_corners(step, np.array([0, 4]), 0.1).tolist() == [0, 1, 4]
-    assert columns._with_corners(1.0 - step[::-1], np.array([0, 4]), 0.1).tolist() == [0, 3, 4]
+    assert pieces._with_corners(step, np.array([0, 4]), 0.1).tolist() == [0, 1, 4]
+    assert pieces._with_corners(1.0 - step[::-1], np.array([0, 4]), 0.1).tolist() == [0, 3, 4]
 
 
 @pytest.mark.parametrize(("deviation", "noise"), [(0.01, 0.01), (0.03, 0.03), (0.2, 0.03)])
 def test_ends_of_a_distribution_function_lose_what_three_squares_of_the_noise_are_of_theirs(deviation, noise):
     below, rest = np.array([-0.01, 0.0, 0.5 * noise, noise, 1.5 * noise, 2.0 * noise, 0.1, 0.3, 0.449]), 0.9
-    found = columns._without_noise_in_tails(below, rest, deviation)
+    found = pieces._without_noise_in_tails(below, rest, deviation)
     for value, made in zip(below.tolist(), found.tolist(), strict=True):
         kept = max(0.0, 1.0 - 3.0 * (noise / value) ** 2) if value > noise else 0.0
         assert made == pytest.approx(value * kept, abs=1e-15)
     # From above as from below.
-    np.testing.assert_allclose(columns._without_noise_in_tails(rest - below, rest, deviation), rest - found, atol=1e-15)
+    np.testing.assert_allclose(pieces._without_noise_in_tails(rest - below, rest, deviation), rest - found, atol=1e-15)
 
 
 def test_a_piece_is_smooth_where_that_is_nearer_to_what_was_measured():
@@ -507,7 +502,7 @@ def test_a_piece_is_smooth_where_that_is_nearer_to_what_was_measured():
             change = float(((factor @ (tried - expected)) ** 2).sum())
             gains += [(even - other) / change] if change > 1e-12 else []
             expected = tried if other < even else expected
-        np.testing.assert_allclose(columns._smoothed(ends, masses, frequencies, factor), expected, atol=1e-12)
+        np.testing.assert_allclose(pieces._smoothed(ends, masses, frequencies, factor), expected, atol=1e-12)
     # Also where it is a close call, either way.
     assert sum(0.0 < gain < 0.5 for gain in gains) > 5
     assert sum(-0.5 < gain < 0.0 for gain in gains) > 5
@@ -520,7 +515,7 @@ def test_what_is_too_much_or_little_is_taken_off_by_the_covariance_of_the_noise(
     values = PrefixSums(0, partition).encode(rng.dirichlet(np.ones(k + c))) if cumulative else rng.dirichlet(
         np.ones(k + c))
     values = values + rng.normal(0.0, deviation, k + c)
-    monkeypatch.setattr(columns, "_with_corners", lambda below, ends, tolerance: seen.append(below) or ends)
+    monkeypatch.setattr(pieces, "_with_corners", lambda below, ends, tolerance: seen.append(below) or ends)
     columns.distribution_of(partition, values, deviation, cumulative)
     # Generalised least squares: of all frequencies of sum 1 those that the noise makes likeliest.
     measuring = np.eye(k + c)

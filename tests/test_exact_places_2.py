@@ -30,9 +30,9 @@ from trigmech.parts.steps import repeated
 from trigmech.planning import search
 from trigmech.privacy.budget import Charge
 from trigmech.reconstruction import densities, density_models
-from trigmech.reconstruction.columns import PRICE, _joined
 from trigmech.reconstruction.frequencies import share_of_one
 from trigmech.reconstruction.mixing import _Asked
+from trigmech.reconstruction.pieces import PRICE, joined_to_pieces
 from trigmech.report import advised
 from trigmech.report.statement import Table
 from trigmech.tables.writer import _cells_of
@@ -108,7 +108,7 @@ def test_two_intervals_are_parted_if_that_explains_more_than_the_price_of_a_piec
     for factor, parted in ((0.0, False), (0.99, False), (1.01, True)):
         apart = factor * least * np.array([-0.5, 0.5])
         rest = 2.0 * share
-        ends, masses = _joined(share + apart, np.eye(2), rest, deviation, False)
+        ends, masses = joined_to_pieces(share + apart, np.eye(2), rest, deviation, False)
         assert ends.tolist() == ([0, 1, 2] if parted else [0, 2])
         assert masses.sum() == pytest.approx(rest, rel=1e-12)
 

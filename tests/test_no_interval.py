@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
+from trigmech.evaluation import resampling
 from trigmech.inference.estimate import Estimate
 from trigmech.inference.regression import fitted
 
@@ -109,9 +110,24 @@ def test_coefficients_that_do_not_vary_have_no_standard_error_either():
     assert all(row["standard_error"] is None for row in found.to_dict()["coefficients"])
 
 
-def test_a_statistic_that_is_the_same_in_all_plausible_tables_has_no_bound():
+def test_a_statistic_that_is_the_same_in_all_plausible_tables_moves_by_the_rows_that_noise_can_hide():
     def rare(table):
         return float(np.mean(table["group"] == "rare") > 0.3)
+
+    bars = made().error_bars(rare)
+    # A third of evenly drawn rows is rare. As many positions as a column has are each off by its noise.
+    hidden = sorted(column.deviation * len(column.mass) ** 0.5 for column in made().release.columns)
+    deviation = resampling.FACTOR * np.mean(hidden)
+    assert len(hidden) == 2
+    assert 0.0 < deviation < 0.2
+    assert bars.values == 0.0
+    assert bars.error.deviation == pytest.approx(deviation, rel=1e-12)
+    assert bars.error.bound == pytest.approx(1.959963985 * deviation, rel=1e-9)
+
+
+def test_a_statistic_that_evenly_drawn_rows_do_not_have_has_no_bound_if_it_is_the_same_in_all_plausible_tables():
+    def rare(table):
+        return np.inf if np.mean(table["group"] == "rare") > 0.3 else 0.0
 
     bars = made().error_bars(lambda table: [np.mean(table["x"]), rare(table)])
     assert bars.values[1] == 0.0

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech.evaluation import plausible
+from trigmech.evaluation import features, plausible
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms.rehearsal import rehearsed_release
@@ -66,13 +66,13 @@ def test_columns_are_drawn_as_with_the_priors_of_all_densities(delta, monkeypatc
     signs = [not look.query.tells_frequencies for look in release.looks]
     assert any(signs) == (delta == 0.0)
     all_priors = priors_of(release.looks)
-    monkeypatch.setattr(plausible, "priors_of", lambda looks: asked.append(looks) or priors_of(looks))
-    priors = plausible.draw_priors(release)
+    monkeypatch.setattr(features, "priors_of", lambda looks: asked.append(looks) or priors_of(looks))
+    priors = features._priors_of_draws(release)
     assert len(asked) == any(signs)
 
     def drawn(given):
         rng = np.random.default_rng(4)
-        return [plausible.plausible_column(column, look, [], rng, prior).mass
+        return [plausible.plausible_column(column, look, [], rng, prior, smooth=False).mass
                 for column, look, prior in zip(release.columns, release.looks, given, strict=True)]
 
     for one, other, alone, of_signs in zip(drawn(priors), drawn(all_priors), drawn([None] * len(signs)), signs,

@@ -59,8 +59,9 @@ class PredictedError:
         Standard deviation of each query's error; of a statistic's values, in their shape.
     bound : ndarray (queries, parts)
         Each query's absolute error is at most this, with probability ``level``. If a value of a statistic is the same
-        in all plausible tables, they do not show how far the private table's may be, and the bound is infinite. A value
-        that a table of evenly drawn rows has too, such as a count of all rows, has the bound 0.
+        in all plausible tables, they do not show how far the private table's may be. Then it may move towards the value
+        of a table of evenly drawn rows, by the part of the rows that noise can hide. So a count of all rows has the
+        bound 0, and a statistic that is no number for such a table has an infinite one.
     worst : ndarray (parts,)
         The largest absolute error of a part's queries is at most this, with probability ``level``; of a statistic, of
         its values with a finite bound, if there are any. A mixture has the parts of all its members, although its

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Integers
 from trigmech.evaluation.measures import column_scores, correlation_differences, group_differences, pair_scores
-from trigmech.evaluation.plausible import draw_priors, plausible_column
+from trigmech.evaluation.plausible import plausible_column
 from trigmech.evaluation.sides import Coding, Side, unit_of
 from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
-from trigmech.reconstruction.columns import expected_error
+from trigmech.reconstruction.columns import expected_error, priors_of
 from trigmech.reconstruction.densities import Prior
 from trigmech.reconstruction.estimates import estimate_at, estimate_of
 from trigmech.reconstruction.pairs import Pair, predicted
@@ -88,7 +88,7 @@ def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compa
     again = rows.rows(rng.integers(0, len(rows.values), len(rows.values)))
     chance = math.sqrt(len(rows.values) / compared)
     noise, within, peak, spread = np.array([_of_column(release, j, prior, rng)
-                                              for j, prior in enumerate(draw_priors(release))]).T
+                                              for j, prior in enumerate(_priors_of_draws(release))]).T
     columns = np.column_stack([noise, within, peak, chance * (1.0 - column_scores(coding, rows, again))])
     pairs, strengths, above, targets = _of_pairs(release, coding, noise)
     fresh = chance * (1.0 - pair_scores(coding, rows, again)) if len(coding.columns) > 1 else np.empty(0)
@@ -112,6 +112,17 @@ def mean_causes(found: Sequence[Causes]) -> Causes:
                    left=mean(lambda each: each.left))
 
 
+def _priors_of_draws(release: Release) -> list[Prior | None]:
+    """Return the prior of each column's density for draws that do not suppose that densities are smooth.
+
+    Only those of signs use a prior. It comes from the densities of all columns, which take long. So these are left out
+    if no column was measured by signs.
+    """
+    looks = [release.look_at(j) for j in range(len(release.columns))]
+    signs = any(look is not None and not look.query.tells_frequencies for look in looks)
+    return priors_of(looks) if signs else [None] * len(looks)
+
+
 def _of_column(release: Release, j: int, prior: Prior | None, rng: np.random.Generator) -> tuple[float, ...]:
     """Return the error that noise makes, the largest share of rows within one interval, by how much the share of one
     is above those of its neighbours, and the error of the spread."""
@@ -121,7 +132,7 @@ def _of_column(release: Release, j: int, prior: Prior | None, rng: np.random.Gen
         return min(OF_MANY * of_many, 1.0), 0.0, 0.0, 0.0
     partition, k = column.partition, len(column.partition.indicators)
     closer = [each for each in release.closer if each.query.columns == (j,)]
-    drawn = np.array([plausible_column(column, look, closer, rng, prior).mass for _ in range(DRAWS)])
+    drawn = np.array([plausible_column(column, look, closer, rng, prior, smooth=False).mass for _ in range(DRAWS)])
     if look is None and column.deviation < 1.0:
         drawn = np.maximum(column.mass + rng.normal(0.0, min(column.deviation, 1.0), drawn.shape), 0.0)
         drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(float).tiny)

@@ -1,10 +1,10 @@
 """Plausible private tables, made from a release: each is a possible truth, for error bars.
 
-Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
-and products are the fitted targets plus a normal deviation, because shrinkage leaves the truth open: by Tweedie's
-formula the posterior variance is that of the noise times the derivative of the shrunken value. Nothing was measured
-within cells, so dependence there continues the dependence between them. Products of contrasts tell few cells, so finer
-cells depend on each other by chance, too.
+Each is drawn anew. Its numbers are drawn from the posterior of their densities. Its categories have the released
+frequencies without bias, with noise of the released scale. Its tables and products are the fitted targets plus a normal
+deviation, because shrinkage leaves the truth open: by Tweedie's formula the posterior variance is that of the noise
+times the derivative of the shrunken value. Nothing was measured within cells, so dependence there continues the
+dependence between them. Products of contrasts tell few cells, so finer cells depend on each other by chance, too.
 """
 
 import math
@@ -25,7 +25,7 @@ from trigmech.planning.dependence import cells_of
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Detail, Look
-from trigmech.reconstruction.columns import distribution_of_signs, priors_of
+from trigmech.reconstruction.columns import drawn_column, priors_of
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.densities import Prior
 from trigmech.reconstruction.dependence import centred, shrunk_table
@@ -54,7 +54,7 @@ class PlausibleTables:
 
     def __init__(self, release: Release, rng: np.random.Generator) -> None:
         self._release = release
-        self._priors = draw_priors(release)
+        self._priors = priors_of([release.look_at(j) for j in range(len(release.columns))])
         targets, (tables, products) = Targets(release), independent(release)
         # Tables that contrasts tell are not measured.
         self._kept = [pair.table - own for pair, own in zip(targets.pairs, tables, strict=False)]
@@ -120,6 +120,10 @@ def in_finer_cells(release: Release, rng: np.random.Generator) -> Release:
         alone, even = np.outer(p, q), np.maximum(np.outer(*broad), np.finfo(float).tiny)
         hidden = rng.normal(0.0, UNSEEN, alone.shape) * np.sqrt(alone / alone.size)
         hidden -= np.outer(hidden.sum(axis=1), q) + np.outer(p, hidden.sum(axis=0)) - hidden.sum() * alone
+        # Contrasts do show the sums over their own cells.
+        sums = np.zeros(even.shape)
+        np.add.at(sums, np.ix_(*within), hidden)
+        hidden -= alone * (sums / even)[np.ix_(*within)]
         query = Marginal(pair.columns, (columns[0].partition, columns[1].partition), (maps[0], maps[1]))
         # In each finer cell there is a part of the noise in a cell of the contrasts.
         noise = float(np.mean(pair.deviation)) * math.sqrt(even.size / alone.size)
@@ -142,28 +146,19 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
 
 
-def draw_priors(release: Release) -> list[Prior | None]:
-    """Return the prior of each column's density with which :func:`plausible_column` draws it.
-
-    Only draws of signs use a prior. It comes from the densities of all columns, which take long. So these are left out
-    if no column was measured by signs.
-    """
-    looks = [release.look_at(j) for j in range(len(release.columns))]
-    signs = any(look is not None and not look.query.tells_frequencies for look in looks)
-    return priors_of(looks) if signs else [None] * len(looks)
-
-
 def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, closer: list[Measurement[Detail]],
-               rng: np.random.Generator, prior: Prior | None = None) -> ReleasedColumn:
-    """Return a column whose distribution is the released one without bias, with as much noise once more.
+                     rng: np.random.Generator, prior: Prior | None = None, *, smooth: bool = True) -> ReleasedColumn:
+    """Return a column as it may truly be.
 
-    prior: That of its density if signs were measured.
+    prior: That of its density.
+    smooth: Whether numbers are drawn from the posterior of densities. If not, they have their released frequencies
+      without bias, with as much noise once more, unless they were measured by signs.
     """
     if look is None:
         # It is known from tables, or not at all: then nearly all rows may be at one of its positions.
         size = len(column.mass)
         return column if column.deviation < 1.0 else replace(column, mass=rng.dirichlet(np.full(size, 1.0 / size)))
-    partition, held, rest, below = _redrawn(look, rng, prior)
+    partition, held, rest, below = _redrawn(look, rng, prior, smooth)
     if partition.value is None:
         return replace(column, mass=held)
     edges, under = partition.edges, np.concatenate([[0.0], below[:-1], [rest]])
@@ -183,17 +178,16 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
     return replace(column, mass=np.concatenate([held, made]))
 
 
-def _redrawn(look: Measurement[Look], rng: np.random.Generator,
-             prior: Prior | None) -> tuple[Partition, Array, float, Array]:
+def _redrawn(look: Measurement[Look], rng: np.random.Generator, prior: Prior | None,
+             smooth: bool) -> tuple[Partition, Array, float, Array]:
     """Return positions, drawn shares of the indicators, that of the rest, and shares (c,) up to each interval's end.
 
-    Signs leave much open, so a draw from the posterior takes the place of noise.
+    Signs leave much open, so a draw from the posterior always takes the place of noise.
     """
     query, known = look.query, np.clip(look.known, -LARGEST, LARGEST)
     partition, k = query.partition, len(query.partition.indicators)
-    if not query.tells_frequencies:
-        special = known[:k] + rng.normal(0.0, min(look.deviation, LARGEST), k)
-        made = distribution_of_signs(query, np.concatenate([special, known[k:]]), look.deviation, rng, prior)
+    if not query.tells_frequencies or (smooth and partition.value is not None and query.encoding != "map"):
+        made = drawn_column(look, prior, rng)
         return made.partition, made.mass[:k], float(made.mass[k:].sum()), np.cumsum(made.mass[k:])
     again = replace(look, values=known + rng.normal(0.0, min(look.deviation, LARGEST), len(known)))
     mass = nearest_probabilities(again.means)

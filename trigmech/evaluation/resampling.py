@@ -6,10 +6,11 @@ noise of the same scales: it includes the effects of noise, shrinkage and the fi
 mean square counts. A normal distribution gives bounds, times a factor that was set by simulation on made tables.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from trigmech._arrays import SAME, Array
@@ -32,7 +33,7 @@ TABLES, RELEASES = 6, 1
 FEWEST_ROWS, MOST_NUMBERS = 3_000, 2**20
 # Set by `python -m experiments run coverage_tables`, on made tables: of any statistic, and of the smooth answers to a
 # workload.
-FACTOR, FACTOR_OF_WORKLOADS = 1.15, 1.05
+FACTOR, FACTOR_OF_WORKLOADS = 1.25, 1.3
 
 
 class Resamples:
@@ -67,29 +68,43 @@ class Resamples:
         if parts:
             largest = deviation.max(axis=0, initial=0.0)
         else:
-            # A value that is the same in all tables does not show how far the private table's may be. A bound of 0
+            # Tables of which all have a value do not show how far the private table's may be from it. A bound of 0
             # would say: not at all.
             flat = deviation <= SAME * np.abs(values)
             if flat.any():
-                deviation = np.where(flat & ~self._constant(answer, values), np.inf, deviation)
+                deviation = np.where(flat, factor * self._hidden(answer, values), deviation)
             known = deviation[np.isfinite(deviation)]
             largest = np.full(1, known.max() if known.size else np.inf if values.size else 0.0)
         count = max(values.size // max(len(largest), 1), 1)
         return values, PredictedError(level, deviation, deviation * float(ndtri((1.0 + level) / 2.0)),
                                       largest * float(ndtri(1.0 - (1.0 - level) / (2.0 * count))))
 
-    def _constant(self, answer: Callable[[Array], ArrayLike], values: Array) -> NDArray[np.bool_]:
-        """Return which values are the same in a table that has nothing of the private one, such as a count of rows."""
+    def _hidden(self, answer: Callable[[Array], ArrayLike], values: Array) -> Array:
+        """Return how far values move in a table of which noise could hide a part: rows that were drawn evenly.
+
+        A value that is the same in a table that has nothing of the private one, such as a count of rows, moves by 0.
+        """
         release, rng = self._release, np.random.default_rng(SEED)
-        schema = self._design.schema_given
-        constrained = ConstrainedRows(schema, release.columns, release.closer)
+        constrained = ConstrainedRows(self._design.schema_given, release.columns, release.closer)
         rows = independent_rows([np.ones(column.partition.size) for column in release.columns], self._rows, rng)
         constrained.repair(rows, rng)
         try:
             even = answered(answer, constrained.placed(rows, release.domain.d, rng), values.shape, finite_only=False)
         except Exception:  # A function may raise anything for a table that it was not made for.
-            return np.zeros(values.shape, dtype=np.bool_)
-        return np.asarray(np.abs(even - values) <= SAME * np.abs(values))
+            return np.full(values.shape, np.inf)
+        moved = np.abs(even - values)
+        moved = np.where(moved <= SAME * np.abs(values), 0.0, moved)
+        return np.where(np.isnan(moved), np.inf, self._part * moved)
+
+    @property
+    def _part(self) -> float:
+        """The part of the rows that noise can hide, of columns in the middle.
+
+        Rows that are spread evenly over c positions, as many as the noise of one position times the root of c, change
+        the squared distance from the released frequencies by as much as the noise of one number does.
+        """
+        hidden = [min(column.deviation * math.sqrt(column.partition.size), 1.0) for column in self._release.columns]
+        return float(np.median(hidden))
 
     def _tables(self, progress: Progress | None) -> list[tuple[Array, list[Array]]]:
         if not self._made:

@@ -3,14 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
-from numba import njit
-from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression
 
-from trigmech._arrays import Array, Integers
+from trigmech._arrays import Array
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import SLACK, ReleasedColumn
@@ -27,17 +24,10 @@ from trigmech.reconstruction.frequencies import (
     share_of_one,
     shrunk_frequencies,
 )
+from trigmech.reconstruction.pieces import LARGEST_PLACE, joined_to_pieces, places_of
 from trigmech.reconstruction.shared_prior import shared_priors
 from trigmech.reconstruction.tails import with_tails
 
-# A position of several measured intervals holds at most about this fraction of the rows.
-LARGEST_PLACE = 1.0 / 128.0
-# The price of a piece of equal density, in variances of the noise; and the largest distance of the distribution
-# function from the chord of a piece, in standard deviations. These values gave the least errors on simulated tables.
-PRICE, CORNER = 8.0, 3.0
-# Near its ends a distribution function counts as noise while its square is at most TAIL times the noise's variance.
-# LARGEST_NOISE caps this noise. Without a cap, large noise would leave only the middle of a column.
-TAIL, LARGEST_NOISE = 3.0, 0.03
 # The price of a piece in the comparison with a smooth density, and the smallest weight of the smooth density.
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 # With less noise than this, pieces alone are exact enough, and the rounding of squares would destroy the evidence.
@@ -94,10 +84,15 @@ def released_column(look: Measurement[Look]) -> ReleasedColumn:
     return _opened(look).under(None)
 
 
-def _opened(look: Measurement[Look]) -> Opened:
+def drawn_column(look: Measurement[Look], prior: Prior | None, rng: np.random.Generator) -> ReleasedColumn:
+    """Return a possible true distribution of a number, drawn from the posterior under a prior of its density."""
+    return _opened(look, rng).under(prior)
+
+
+def _opened(look: Measurement[Look], rng: np.random.Generator | None = None) -> Opened:
     query = look.query
     if not query.tells_frequencies:
-        return _opened_signs(query, look.known, look.deviation)
+        return _opened_signs(query, look.known, look.deviation, rng)
     if query.encoding == "map":
         means, noise = np.clip(look.means, -LARGEST, LARGEST), min(float(look.deviations.mean()), LARGEST)
         # The noise of two shares is that of one contrast: together they tell no more than each of them.
@@ -105,7 +100,7 @@ def _opened(look: Measurement[Look]) -> Opened:
                 if query.partition.value is None or len(means) == 2 else nearest_probabilities(means))
         return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
     opened = _opened_ends if query.ends else _opened_histogram
-    return opened(query.partition, look.known, look.deviation, query.encoding == "sums")
+    return opened(query.partition, look.known, look.deviation, query.encoding == "sums", rng)
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
@@ -119,25 +114,30 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     the function is a chord, or a smooth curve if this fits the measurements as well or better. Without a smooth density
     the tails fall (:mod:`trigmech.reconstruction.tails`).
     """
-    return _opened_histogram(partition, values, deviation, cumulative).under(None)
+    return _opened_histogram(partition, values, deviation, cumulative, None).under(None)
 
 
-def _opened_ends(partition: Partition, values: Array, deviation: float, cumulative: bool) -> Opened:
+def _opened_ends(partition: Partition, values: Array, deviation: float, cumulative: bool,
+                 rng: np.random.Generator | None) -> Opened:
     """Return a column whose ends were measured alone. An end that is no atom joins the interval beside it."""
     k, c = len(partition.indicators), partition.intervals - 2
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     ends, factor = values[[k, -1]], prefix_sums.factor(c) if cumulative else np.eye(c)
     probable = atom_probabilities(ends, deviation, cumulative)
+    if rng is not None:
+        probable = (rng.random(2) < probable).astype(np.float64)
     usual = (1.0 - probable) * ordinary_shares(partition, ends, deviation)
     inner = _opened_histogram(beside(partition), np.concatenate([
         values[:k], probable * np.clip(ends, 0.0, 1.0), values[k + 1 : -1] + factor[:, [0, -1]] @ usual]), deviation,
-        cumulative, np.concatenate([np.ones(k), probable]))
+        cumulative, rng, np.concatenate([np.ones(k), probable]))
     return replace(inner, finished=lambda density: put_back(partition, inner.finished(density), probable > 0.5))
 
 
 def _opened_histogram(partition: Partition, values: Array, deviation: float, cumulative: bool,
-                      noisy: Array | None = None) -> Opened:
-    """Return a column from its noisy histogram. ``noisy`` (k,) are the parts of the noise that indicators still have.
+                      rng: np.random.Generator | None, noisy: Array | None = None) -> Opened:
+    """Return a column from its noisy histogram: its expected distribution, or one that is drawn if there is ``rng``.
+
+    noisy (k,): The parts of the noise that indicators still have; None if it is all of the noise.
     """
     k, c = len(partition.indicators), partition.intervals
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
@@ -168,7 +168,7 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
         measured, total = measured / sizes, rest * float(np.clip(
             (even / sizes).sum() / (even.sum() or 1.0), 1.0 / sizes.max(), 1.0 / sizes.min()))
         even = even / sizes
-    ends, each = _joined(even, inverse, total, deviation, cumulative)
+    ends, each = joined_to_pieces(even, inverse, total, deviation, cumulative)
     fine, parts = divided(partition), equal_parts(partition)
     seen, smooth, pieces = deviation >= LEAST_DEVIATION * rest, None, math.inf
     if rest > 0.0 and c > 2 and seen:
@@ -182,7 +182,22 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
         each = each * np.repeat(sizes, len(each) // c)
         return each * (rest / max(float(each.sum()), 1e-300))
 
+    def drawn(density: SmoothDensity | None, rng: np.random.Generator) -> ReleasedColumn:
+        special = np.clip(held + rng.normal(0.0, deviation, k) * (1.0 if noisy is None else noisy), 0.0, 1.0)
+        special /= max(1.0, float(special.sum()))
+        if density is not None and rng.random() < _weight(density, pieces):
+            made = _proper(density.drawn(rng), density.total)
+        else:
+            # Pieces have no posterior, so measured values get noise of their size once more.
+            again = even + inverse @ rng.normal(0.0, deviation, c) / (1.0 if sizes is None else sizes)
+            made = _proper(again, total) if cumulative else nearest_probabilities(again, total)
+        made, left = by_size(made), 1.0 - float(special.sum())
+        made = made * (left / made.sum()) if made.sum() > LEAST_REST else np.full(c, left / c)
+        return ReleasedColumn(partition, np.concatenate([special, made]), deviation)
+
     def finished(density: SmoothDensity | None) -> ReleasedColumn:
+        if rng is not None:
+            return drawn(density, rng)
         averaged = None if density is None else _averaged(each / parts, pieces, density, parts)
         if averaged is not None:
             edges, mass = _smooth_places(fine.edges, on_places(partition, fine, by_size(averaged)),
@@ -197,33 +212,12 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
     return Opened(smooth, finished)
 
 
-def _joined(frequencies: Array, inverse: Array, rest: float, deviation: float,
-            cumulative: bool) -> tuple[Integers, Array]:
-    """Return the ends of pieces of equal density, and the mass (c,) of each interval."""
-    c = len(frequencies)
-    own = deviation * float(np.sqrt((inverse[-1] ** 2).sum()))
-    below = np.concatenate([[0.0], np.cumsum(frequencies)])
-    ends = pieces(np.clip(frequencies / own, -1e140, 1e140), PRICE)
-    ends = _with_corners(below, ends, CORNER * deviation)
-    above = _without_noise_in_tails(below[ends], rest, deviation)
-    # The values at both ends are known, and all others lie between them.
-    inner = np.clip(isotonic_regression(above[1:-1]).x, 0.0, rest) if len(ends) > 2 else np.empty(0)
-    masses = np.diff(np.concatenate([[0.0], inner, [rest]]))
-    return ends, _smoothed(ends, masses, frequencies, prefix_sums.factor(c) if cumulative else np.eye(c))
-
-
-def distribution_of_signs(query: Look, values: Array, deviation: float, rng: np.random.Generator | None = None,
-                          prior: Prior | None = None) -> ReleasedColumn:
-    """Return the distribution of a number from the noisy means (size,) of signs: a posterior mean, or a draw.
-
-    Signs tell the coarse shape alone. The models of smooth densities with atoms fill the rest.
-    """
-    return _opened_signs(query, values, deviation, rng).under(prior)
-
-
-def _opened_signs(query: Look, values: Array, deviation: float, rng: np.random.Generator | None = None) -> Opened:
+def _opened_signs(query: Look, values: Array, deviation: float, rng: np.random.Generator | None) -> Opened:
+    """Return a number from the noisy means (size,) of signs. They tell the coarse shape, and models fill the rest."""
     k, c, partition = len(query.partition.indicators), query.partition.intervals, query.partition
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
+    if rng is not None:
+        values = np.concatenate([values[:k] + rng.normal(0.0, deviation, k), values[k:]])
     held = np.clip(0.5 + 0.5 * values[:k], 0.0, 1.0)
     held *= min(1.0, 1.0 / max(held.sum(), 1e-300))
     rest = max(1.0 - float(held.sum()), 0.0)
@@ -248,10 +242,15 @@ def _averaged(each: Array, pieces: float, density: SmoothDensity, parts: int) ->
     ``each`` (c,) is the mass of a part by the pieces. The evidence of a smooth density is its marginal likelihood
     (:mod:`trigmech.reconstruction.densities`). Return None if the smooth density has no weight.
     """
-    part = 1.0 / (1.0 + np.exp(np.clip((density.surprise - pieces) / 2.0, -700.0, 700.0)))
+    part = _weight(density, pieces)
     if part < NEGLIGIBLE:
         return None
     return np.asarray(part * _proper(density.mean(), density.total) + (1.0 - part) * np.repeat(each, parts))
+
+
+def _weight(density: SmoothDensity, pieces: float) -> float:
+    """Return the probability of a smooth density, if the evidence of pieces is this."""
+    return float(1.0 / (1.0 + np.exp(np.clip((density.surprise - pieces) / 2.0, -700.0, 700.0))))
 
 
 def _proper(each: Array, total: float) -> Array:
@@ -259,61 +258,6 @@ def _proper(each: Array, total: float) -> Array:
     below = isotonic_regression(np.clip(np.cumsum(each), 0.0, total)).x
     below[-1] = total
     return np.maximum(np.diff(np.concatenate([[0.0], below])), 0.0)
-
-
-def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Array:
-    """Return a distribution function whose tails are shrunk at both ends where they can be noise.
-
-    Noise far out in the tails would widen the column, and would weaken its measured dependence on other columns.
-    """
-    deviation = min(deviation, LARGEST_NOISE)
-
-    def shrunk(part: Array) -> Array:
-        noise = np.where(part > deviation, deviation / np.maximum(part, 1e-100), 1.0)
-        return part * np.maximum(0.0, 1.0 - TAIL * noise**2)
-
-    return np.where(above < 0.5 * rest, shrunk(above), rest - shrunk(rest - above))
-
-
-def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) -> Array:
-    """Return the mass (c,) of each measured interval: even in a piece, or smooth if this fits as well or better.
-
-    The smooth version is the monotone interpolation of the distribution function between the ends of pieces. The fits
-    are compared on the measured scale: the factor times the noisy frequencies (c,). This is done piece by piece,
-    heaviest first. So a column without steps gets no steps, and a column with steps keeps them.
-    """
-    width = np.diff(ends)
-    each = np.repeat(masses / width, width)
-    below = PchipInterpolator(ends, np.concatenate([[0.0], np.cumsum(masses)]))
-    smooth = np.maximum(np.diff(below(np.arange(ends[-1] + 1))), 0.0)
-    residual = factor @ (frequencies - each)
-    for p in np.argsort(-masses, kind="stable"):
-        part = slice(ends[p], ends[p + 1])
-        change = factor[:, part] @ (smooth[part] - each[part])
-        if 2.0 * residual @ change > change @ change:
-            residual -= change
-            each[part] = smooth[part]
-    return each
-
-
-def places_of(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]:
-    """Return the edges of positions. Each holds at most about `LARGEST_PLACE`, or is a single measured interval.
-
-    A piece is cut between intervals only, because the places of rows within an interval are unknown.
-    """
-    edges, made = [measured[:1]], []
-    for start, stop in pairwise(ends.tolist()):
-        below = np.concatenate([[0.0], np.cumsum(each[start:stop])])
-        count = max(1, min(int(np.ceil(below[-1] / LARGEST_PLACE - SLACK)), stop - start))
-        # The positions have about equal mass. A heavy interval is its own position.
-        alone = np.flatnonzero(np.diff(below) >= LARGEST_PLACE * (1.0 - SLACK))
-        even = np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below)))
-        # A tie goes to the even interval, so that cuts do not lean to one side.
-        even = np.rint(SLACK * np.rint(even / SLACK))
-        cuts = np.unique(np.concatenate([[0, stop - start], alone, alone + 1, even])).astype(np.int64)
-        edges.append(measured[start + cuts[1:]])
-        made.append(np.diff(below[cuts]))
-    return np.concatenate(edges), np.concatenate(made)
 
 
 def _smooth_places(measured: Array, each: Array, light: float, length: Array | None = None) -> tuple[Array, Array]:
@@ -342,52 +286,3 @@ def _smooth_places(measured: Array, each: Array, light: float, length: Array | N
         alone = spike
     ends = np.unique([*cuts, last, len(each)])
     return measured[ends], np.diff(below[ends])
-
-
-@njit(cache=True)
-def pieces(values: Array, price: float) -> Integers:
-    """Return the ends of the pieces of the best piecewise constant fit, with 0 and len(values).
-
-    The best fit minimises the sum of squares plus a price for each piece. Cost: len(values)^2 / 2.
-    """
-    m = len(values)
-    sums, squares = np.zeros(m + 1), np.zeros(m + 1)
-    for i in range(m):
-        sums[i + 1] = sums[i] + values[i]
-        squares[i + 1] = squares[i] + values[i] * values[i]
-    best, back = np.full(m + 1, np.inf), np.zeros(m + 1, dtype=np.int64)
-    best[0] = 0.0
-    for stop in range(1, m + 1):
-        for start in range(stop):
-            total = sums[stop] - sums[start]
-            cost = best[start] + squares[stop] - squares[start] - total * total / (stop - start) + price
-            if cost < best[stop]:
-                best[stop], back[stop] = cost, start
-        if best[stop] == np.inf:
-            best[stop], back[stop] = best[stop - 1], stop - 1
-    ends = [m]
-    while ends[-1] > 0:
-        ends.append(back[ends[-1]])
-    return np.array(ends[::-1])
-
-
-@njit(cache=True)
-def _with_corners(values: Array, ends: Integers, tolerance: float) -> Integers:
-    """Add ends until all values are within the tolerance of their chords. Return all ends."""
-    keep = np.zeros(len(values), dtype=np.bool_)
-    keep[ends] = True
-    start = 0
-    while start < len(values) - 1:
-        stop = start + 1
-        while not keep[stop]:
-            stop += 1
-        furthest, corner = tolerance, -1
-        for i in range(start + 1, stop):
-            chord = values[start] + (values[stop] - values[start]) * (i - start) / (stop - start)
-            if abs(values[i] - chord) > furthest:
-                furthest, corner = abs(values[i] - chord), i
-        if corner < 0:
-            start = stop
-        else:
-            keep[corner] = True
-    return np.flatnonzero(keep)

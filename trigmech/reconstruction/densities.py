@@ -352,7 +352,7 @@ def _posterior_mean(found: _Explained) -> Array:
 
 
 def _drawn(found: _Explained, rng: np.random.Generator) -> Array:
-    """Return a draw from the posterior: a model by its probability, and its coefficients. Atoms keep their masses."""
+    """Return a draw from the posterior: a model by its probability, its coefficients, and the masses of its atoms."""
     rest, sizes = 1.0 - float(found.masses.sum()), [weights.size for weights in found.weights]
     odds = np.concatenate([weights.ravel() for weights in found.weights])
     place = int(rng.choice(len(odds), p=odds / odds.sum()))
@@ -364,4 +364,6 @@ def _drawn(found: _Explained, rng: np.random.Generator) -> Array:
     rotated = variance / (found.noise**2 + variance * gains) * found.projected[kind][b, r] + np.sqrt(left) * rng.normal(
         size=len(gains))
     made = models.spread @ (rest * models.bases[b] + models.cosines[b] @ (models.loadings[b, r].T @ rotated))
-    return np.asarray(made + found.masses @ found.library.lumps.shapes[found.chosen])
+    lumps = found.library.lumps
+    masses = found.masses + rng.normal(0.0, found.noise / np.sqrt(lumps.squares[found.chosen]))
+    return np.asarray(made + masses @ lumps.shapes[found.chosen])

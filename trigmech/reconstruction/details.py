@@ -14,9 +14,9 @@ from trigmech.planning.peaks import MOST_LEVELS
 from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
-from trigmech.reconstruction.columns import PRICE, pieces, places_of
 from trigmech.reconstruction.cuts import cut
 from trigmech.reconstruction.frequencies import LARGEST
+from trigmech.reconstruction.pieces import PRICE, pieces, places_of
 
 # A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
 PRECISE = 4.0

@@ -1,0 +1,121 @@
+"""Columns that may be the true ones after a release: drawn from the posterior, for error bars."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trigmech as tm
+from trigmech.evaluation import plausible
+from trigmech.functions.partition import Partition, even_edges
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Histogram, HistogramWithEnds, PrefixSums
+from trigmech.reconstruction.columns import drawn_column, released_column
+from trigmech.reconstruction.ends import atom_probabilities
+from trigmech.reconstruction.tables import Targets
+
+KINDS = [PrefixSums, Histogram]
+
+
+def looked_at(kind, frequencies, noise, rng, k=0):
+    partition = Partition(tuple(range(1, k + 1)), 0, even_edges(None, len(frequencies) - k))
+    query = kind(0, partition)
+    values = query.encode(frequencies)
+    return Measurement(query, 1.0, values + noise * rng.normal(size=len(values)), noise)
+
+
+def below(column, edges):
+    return np.interp(edges, column.partition.edges, np.concatenate([[0.0], np.cumsum(column.mass)]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("noise", [0.003, 0.02])
+def test_columns_are_drawn_as_far_from_the_release_as_the_truth_is(kind, noise):
+    rng, truth_off, drawn_off = np.random.default_rng(7), [], []
+    edges = np.linspace(-1.0, 1.0, 65)
+    for _ in range(30):
+        middle, width = rng.uniform(-0.6, 0.6), rng.uniform(0.1, 0.6)
+        frequencies = np.exp(-0.5 * ((0.5 * (edges[1:] + edges[:-1]) - middle) / width) ** 2)
+        frequencies /= frequencies.sum()
+        look = looked_at(kind, frequencies, noise, rng)
+        column = below(released_column(look), edges)
+        truth_off.append(np.square(np.concatenate([[0.0], np.cumsum(frequencies)]) - column).mean())
+        drawn_off += [np.square(below(drawn_column(look, None, rng), edges) - column).mean() for _ in range(4)]
+    assert 0.6 < np.mean(drawn_off) / np.mean(truth_off) < 1.6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rough_columns_have_the_noise_once_more(kind):
+    rng, noise = np.random.default_rng(3), 0.002
+    frequencies = rng.permutation(np.concatenate([np.full(16, 0.01), np.linspace(0.02, 0.085, 16)]))
+    frequencies /= frequencies.sum()
+    look = looked_at(kind, frequencies, noise, rng)
+    drawn = np.array([drawn_column(look, None, rng).mass for _ in range(200)])
+    assert drawn.sum(axis=1) == pytest.approx(np.ones(200))
+    encoded = np.array([look.query.encode(each) for each in drawn])[:, 1:-1]
+    np.testing.assert_allclose(encoded.mean(axis=0), look.values[1:-1], atol=4.0 * noise)
+    assert np.sqrt(encoded.var(axis=0).mean()) == pytest.approx(noise, rel=0.12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lump_is_drawn_with_the_noise_of_its_mass(kind):
+    rng, noise = np.random.default_rng(4), 0.01
+    frequencies = 0.7 * np.diff(np.linspace(0.0, 1.0, 65) ** 1.5)
+    frequencies[40] += 0.3
+    look = looked_at(kind, frequencies, noise, rng)
+    edges = look.query.partition.edges[40:42]
+    shares = np.array([np.diff(below(drawn_column(look, None, rng), edges))[0] for _ in range(200)])
+    # The deviation of one interval by the measured values alone.
+    alone = noise / np.sqrt((look.query.encode(np.eye(64)[40]) ** 2).sum())
+    assert np.mean(shares) == pytest.approx(frequencies[40], abs=4.0 * alone)
+    assert 0.7 < np.std(shares) / alone < 1.4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_values_have_the_noise_once_more_and_numbers_have_the_rest(kind):
+    rng, noise = np.random.default_rng(5), 0.01
+    frequencies = np.concatenate([[0.3], 0.7 * np.diff(np.linspace(0.0, 1.0, 33) ** 2)])
+    look = looked_at(kind, frequencies, noise, rng, 1)
+    drawn = [drawn_column(look, None, rng).mass for _ in range(300)]
+    assert [each.sum() for each in drawn] == pytest.approx([1.0] * 300)
+    assert np.std([each[0] for each in drawn]) == pytest.approx(noise, rel=0.15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("values", [[1.3, 0.0], [1.0, 0.0], [0.0, 0.0], [-1e80, 1e80]])
+def test_whatever_is_drawn_a_distribution_is_made(kind, values):
+    rng, partition = np.random.default_rng(6), Partition((1,), 0, even_edges(None, 8))
+    look = Measurement(kind(0, partition), 1.0, np.array([values[0], *np.full(8, values[1])]), 0.05)
+    for _ in range(20):
+        mass = drawn_column(look, None, rng).mass
+        assert mass.min() >= 0.0
+        assert mass.sum() == pytest.approx(1.0)
+
+
+def test_an_end_is_drawn_as_an_atom_as_often_as_it_is_one():
+    rng, noise, size = np.random.default_rng(8), 0.02, 34
+    edges = np.concatenate([[-1.0], np.linspace(-1.0 + 1e-9, 1.0 - 1e-9, size - 1), [1.0]])
+    query = HistogramWithEnds(0, Partition((), 0, edges))
+    values = np.full(size, 0.9 / (size - 2))
+    values[[0, -1]] = 0.1, 0.0
+    probable = atom_probabilities(values[[0, -1]], noise, False)
+    assert 0.2 < probable[0] < 0.8
+    look = Measurement(query, 1.0, values, noise)
+    first = [drawn_column(look, None, rng) for _ in range(400)]
+    atoms = np.array([column.partition.edges[1] == edges[1] for column in first])
+    assert atoms.mean() == pytest.approx(probable[0], abs=4.0 * np.sqrt(0.25 / 400))
+    # An atom has the whole share that was measured, and not a part for the case that there is none.
+    held = np.mean([column.mass[0] for column, atom in zip(first, atoms, strict=True) if atom])
+    assert held == pytest.approx(0.1, abs=0.01)
+
+
+def test_finer_cells_hide_nothing_that_contrasts_show():
+    """Categories of two levels have no finer cells: what their contrasts show is all that there is."""
+    rng = np.random.default_rng(9)
+    latent = rng.normal(size=(900, 1)) + rng.normal(size=(900, 4))
+    schema = tm.Schema([tm.Column(f"x{j}", kind="categorical", categories=("a", "b")) for j in range(4)])
+    table = pd.DataFrame({f"x{j}": np.where(latent[:, j] > 0.0, "a", "b") for j in range(4)})
+    release = tm.synthesize(table, schema, tm.Budget(3.0), rng=rng).release
+    assert release.products.query.tells_tables
+    for pair, made in zip(Targets(release, shrunk=False).pairs, plausible.in_finer_cells(release, rng).tables,
+                          strict=True):
+        np.testing.assert_allclose(made.means, np.clip(pair.table, 0.0, 1.0), atol=1e-9)
