@@ -336,7 +336,7 @@ def test_sets_of_three_with_one_target_are_expected_to_depend_by_its_own_pairs()
 
 def test_details_are_shared_among_all_finer_intervals_of_a_release(monkeypatch):
     told = []
-    monkeypatch.setattr(table_module, "with_details", lambda column, partition, details, among: told.append(
+    monkeypatch.setattr(table_module, "with_details", lambda column, partition, details, among, _: told.append(
         (len(details), among)) or column)
     schema = tm.Schema([tm.Column("x", 0, 1000), tm.Column("y", 0, 1000)])
     data = np.random.default_rng(0).choice([1.0, 2.0, 3.0, 4.0, 500.0], (3_000, 2))
