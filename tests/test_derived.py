@@ -451,3 +451,23 @@ def test_columns_behind_the_same_one_stand_in_the_order_that_they_were_given_in(
         tm.Derived("one", "a + 1", after="a"), tm.Derived("two", "a + 2", after="a"),
         tm.Derived("last", "b + 1"), tm.Derived("three", "a + 3", after="one")])
     assert list(schema.table_names) == ["a", "one", "three", "two", "b", "last"]
+
+
+def test_differences_of_times_have_the_digits_of_their_range():
+    columns = [tm.Column("came", "2022-01-01 00:00", "2023-12-31 23:59", "datetime", resolution="minute"),
+               tm.Column("left", "2024-01-02", "2024-03-31", "datetime", special=("2024-05-01",))]
+    schema = tm.Schema(columns, derived={"stay": "left - came", "each": "1 / (left - came)", "when": "year(came) + "
+                                         "month(came) / 12", "share": "year(left) / year(came)", "year": "year(came)"})
+    came, left = np.array(["2022-01-01T10:48", "2023-12-31T23:59"], "M8[s]"), np.array(["2024-01-02", "2024-05-01"],
+                                                                                       "M8[D]")
+    found = schema.completed({"came": came, "left": left})
+    np.testing.assert_allclose(found["stay"], [730.55, 121.0])
+    np.testing.assert_allclose(found["when"], [2022.0833, 2024.0])
+    np.testing.assert_allclose(found["each"], [0.00137, 0.00826], atol=1e-5)
+    assert found["year"].tolist() == [2022, 2023]
+    known = {name: formula.range for name, formula, _ in schema.completion.steps}
+    assert (known["stay"].low, known["stay"].high) == pytest.approx((1.0 + 1.0 / 1440.0, 851.0))
+    assert (known["year"].low, known["year"].high) == (2022.0, 2023.0)
+    with pytest.raises(InputError, match="divide by 0"):
+        tm.Schema([columns[0], tm.Column("left", "2023-12-31", "2024-03-31", "datetime")],
+                  derived={"each": "1 / (left - came)"})

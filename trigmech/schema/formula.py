@@ -42,9 +42,10 @@ LARGEST_FOUND = 2.0**51
 
 @dataclass(frozen=True)
 class Range:
-    """The values of a formula or a part of it: ``sort`` "numbers", "times" or "text"; between low and high, if numbers.
+    """The values of a formula or a part of it: ``sort`` "numbers", "times" or "text".
 
-    ``whole`` are whole numbers, or times that are days. ``lacks``: it may be missing.
+    Numbers lie between low and high; times too, in days after 1970 began. ``whole`` are whole numbers, or times that
+    are days. ``lacks``: it may be missing.
     """
 
     sort: str
@@ -69,7 +70,8 @@ class Expression:
 def range_of(column: Column) -> Range:
     lacks = column.missing == "keep"
     if column.resolution is not None:
-        return Range("times", whole=column.resolution == "day", lacks=lacks)
+        days = [end * column.seconds / DAY for end in (*column.bounds, *map(column.number, column.special))]
+        return Range("times", min(days), max(days), column.resolution == "day", lacks)
     if column.private_categories or any(isinstance(value, str | bool) for value in column.categories or ()):
         return Range("text", lacks=lacks)
     bounds = (-LARGEST_FOUND, LARGEST_FOUND) if column.private_bounds else column.bounds
@@ -92,7 +94,7 @@ MONOTONE: dict[str, tuple[range, Callable[..., Any], Callable[[Range], str | Non
     "exp": (range(1, 2), np.exp, lambda x: None, False),
     "min": (range(2, 65), lambda *x: np.minimum.reduce(np.broadcast_arrays(*x)), lambda x: None, None),
     "max": (range(2, 65), lambda *x: np.maximum.reduce(np.broadcast_arrays(*x)), lambda x: None, None)}
-# Parts of times: their least and greatest values.
+# Parts of times: their least and greatest values; those of a year follow from the times.
 PARTS: dict[str, tuple[float, float, Callable[[NDArray], NDArray]]] = {
     "year": (-9_999.0, 9_999.0, lambda t: t.astype("M8[Y]").astype(np.int64) + 1970),
     "month": (1.0, 12.0, lambda t: t.astype("M8[M]").astype(np.int64) % 12 + 1),
@@ -239,7 +241,8 @@ class _FormulaParser:
     def operation(self, node: ast.BinOp, left: Expression, right: Expression) -> Expression:
         sign, function = OPERATORS[type(node.op)]
         if sign == "-" and left.range.sort == right.range.sort == "times":
-            return Expression(Range("numbers", -4e6, 4e6, left.range.whole and right.range.whole),
+            return Expression(Range("numbers", left.range.low - right.range.high, left.range.high - right.range.low,
+                                    left.range.whole and right.range.whole),
                               lambda given: _masked(lambda t, u: (t - u) / DAY, [_seconds(left.values(given)),
                                                                                  _seconds(right.values(given))]))
         one, two = self.numbers(left, sign).range, self.numbers(right, sign).range
@@ -276,6 +279,10 @@ class _FormulaParser:
             low, high, function = PARTS[name]
             if parts[0].range.sort != "times":
                 self.fail(f"{name} needs times, and is given {parts[0].range.sort}")
+            if name == "year":
+                # Also of a bound between two seconds, as years only change at whole ones.
+                span = np.floor(np.array([parts[0].range.low, parts[0].range.high]) * DAY).astype("M8[s]")
+                low, high = map(float, function(span))
             return Expression(Range("numbers", low, high, True),
                               lambda given: _of_times(function, parts[0].values(given)))
         held = [self.numbers(each, name).range for each in parts]
