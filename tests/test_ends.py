@@ -169,6 +169,7 @@ def test_a_column_without_rows_at_its_bounds_has_no_ends():
         assert column.mass.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize("kind", [PrefixSumsWithEnds, HistogramWithEnds])
 @pytest.mark.parametrize("deviation", [1e-4, 1e-3, 0.01])
 @pytest.mark.parametrize("intervals", [16, 24, 40, 64])

@@ -32,6 +32,7 @@ def paid(charge, asked, n):
     return sensitivity_of(asked, "Linf" if charge.norm == "each" else charge.norm, n, 1.0) <= charge.sensitivity
 
 
+@pytest.mark.daily(7)
 @pytest.mark.parametrize("n", [300, 10**5, 3 * 10**5, 10**7, 10**9, 10**11])
 @pytest.mark.parametrize("budget", [tm.Budget(0.1), tm.Budget(30.0), tm.Budget(0.1, 1e-12), tm.Budget(30.0, 1e-12)],
                          ids=str)
@@ -59,6 +60,7 @@ def test_a_large_table_of_one_number_is_released_without_delta():
     assert len(made.release.closer) > 20
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("strength", "delta"), [(3e3, 0.0), (1e4, 0.0), (3e3, 1e-6)])
 def test_whole_numbers_of_any_range_are_released(strength, delta):
     """Most rows hold a bound. Before, a number of 48 levels ended a release after its charge."""
