@@ -296,6 +296,29 @@ def small_objective(rng):
     return asked, np.array(allowed, dtype=np.int32)
 
 
+@pytest.mark.parametrize(("rule", "tied"), [("a <= b", False), ("a = b or a < b", False), ("not a > b", False),
+                                            ("a = b", True), ("a <= b and b <= a", True)])
+def test_numbers_of_one_cell_are_equal_only_where_constraints_ask_for_it(rule, tied):
+    schema = Schema([Column("a", 0, 9_999, "integer"), Column("b", 0, 9_999, "integer"), Column("c", 0, 1),
+                     Column("d", 0, 1)], [rule])
+    columns = [ReleasedColumn(partition.cut(even_edges(partition.levels, 2)), np.full(2, 0.5), 0.01)
+               for partition in columns_of(schema.domain)]
+    constrained = ConstrainedRows(schema, columns)
+    held = [int(np.argmax(column.mass)) for column in constrained.columns]
+    points = constrained.placed(np.tile(np.array(held, dtype=np.int32), (4_000, 1)), 4, np.random.default_rng(0))
+    assert keeps(schema, points).all()
+    made = schema.decode(points)
+    low, high = constrained.columns[0].partition.edges[held[0] : held[0] + 2] * 5_000 + 5_000
+    assert high - low > 4_000
+    assert (made["a"] == made["b"]).mean() < 0.01 or tied
+    if not tied:
+        # The density is even where the constraint holds: the means of the lesser and the greater of two.
+        np.testing.assert_allclose([made["a"].mean(), made["b"].mean()],
+                                   [(2 * low + high) / 3, (low + 2 * high) / 3], atol=100)
+    # Columns beside the constraint stay independent.
+    assert abs(np.corrcoef(made["c"], made["d"])[0, 1]) < 0.08
+
+
 @pytest.mark.parametrize("count", [4, 1, 7])
 def test_columns_move_together_as_a_plain_twin_says(count, monkeypatch):
     """Each candidate's objective is computed anew from all rows."""

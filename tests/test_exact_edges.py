@@ -107,24 +107,25 @@ def test_an_older_release_of_two_rows_is_read_and_of_one_is_refused(n):
             read()
 
 
-def test_every_fourth_draw_for_a_row_that_breaks_a_constraint_has_one_fraction_for_all_its_numbers(monkeypatch):
-    schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1)], ["a < b"])
+def test_the_last_draws_for_a_row_that_breaks_a_constraint_give_compared_numbers_one_fraction(monkeypatch):
+    names = "abcde"
+    schema = tm.Schema([tm.Column(name, 0, 1) for name in names], ["a < b", "c = d or c > d"])
     columns = [ReleasedColumn(partition.cut(even_edges(None, 2)), np.full(2, 0.5), 0.1)
                for partition in columns_of(schema.domain)]
-    rows, own, same = constrained.ConstrainedRows(schema, columns), constrained.ConstrainedRows._fractions, []
+    rows, own, same = constrained.ConstrainedRows(schema, columns), constrained.placed, []
 
-    def watched(self, count, one, rng):
-        found = own(self, count, one, rng)
-        assert found.shape == (count, 2)
-        assert (found[:, 0] == found[:, 1]).all() == one
-        same.append(one)
-        return found
+    def watched(columns, codes, fractions, d):
+        assert fractions.shape == (3, 5)
+        same.append(["".join(names[j] for j in range(5) if (fractions[:, j] == fractions[:, i]).all())
+                     for i in range(5)])
+        return own(columns, codes, fractions, d)
 
-    monkeypatch.setattr(constrained.ConstrainedRows, "_fractions", watched)
+    monkeypatch.setattr(constrained, "placed", watched)
     monkeypatch.setattr(constrained, "keeps", lambda schema, points: np.zeros(len(points), dtype=bool))
     monkeypatch.setattr(constrained, "kept", lambda schema, points, rng: points)
-    rows.placed(np.zeros((3, 2), dtype=np.int32), 2, np.random.default_rng(0))
-    assert same == [True, False, False, False] * (constrained.DRAWS // 4)
+    rows.placed(np.zeros((3, 5), dtype=np.int32), 5, np.random.default_rng(0))
+    alone, equal = list(names), ["a", "b", "cd", "cd", "e"]
+    assert same == [alone] * 9 + [equal, *[alone] * 3] * 3 + [["ab", "ab", "cd", "cd", "e"], *[alone] * 3]
 
 
 def test_the_first_function_of_all_may_be_an_indicator():

@@ -26,7 +26,7 @@ from trigmech.reconstruction.drawn_values import DrawnValues
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.schema.cells import ConstraintCells
-from trigmech.schema.constraints import Constraint
+from trigmech.schema.constraints import COMPARE, Constraint
 from trigmech.schema.encoding import Values, decode, decoded_number, number_at, place_of, rounded_within
 from trigmech.schema.satisfiability import STEPS, combination, connected, representatives
 from trigmech.schema.schema import Schema
@@ -36,9 +36,9 @@ from trigmech.schema.schema import Schema
 GRIDS, MOST_LOOKED_AT = (256, 64, 16, 0), 4 * 10**6
 # The most combinations of values of a schema's constraints, without such a grid.
 MOST_COMBINATIONS = 10**8
-# Rounds of exchanges between rows for each column; draws of values for a row that breaks its constraints; and other
-# rows whose values are tried for a row that still breaks them.
-EXCHANGES, DRAWS, NEIGHBOURS = 20, 24, 32
+# Rounds of exchanges between rows for each column; draws of values for a row that breaks its constraints, of which so
+# many come before columns may get equal values; and other rows whose values are tried for a row that still breaks them.
+EXCHANGES, DRAWS, ALONE, NEIGHBOURS = 20, 24, 8, 32
 # A place in an interval. The middle would be wrong, because a constraint could name this number.
 SOMEWHERE = math.sqrt(2.0) - 1.0
 
@@ -75,6 +75,7 @@ class ConstrainedRows:
             self._codes[j] = cells.codes(name, decode(named[name], _examples(self.columns[j].partition)))
         self._rules = [(tuple(place[name] for name in each.columns), table)
                        for each, table in zip(schema.constraints, cells.tables, strict=True)]
+        self._alike = [_connected_by(schema, operators) for operators in (("=", "!="), tuple(COMPARE))]
         for names in connected([each.columns for each in schema.constraints]):
             members = sorted(place[name] for name in names)
             self._groups.append((members, [r for r, (held, _) in enumerate(self._rules) if held[0] in members]))
@@ -200,8 +201,12 @@ class ConstrainedRows:
         for attempt in range(DRAWS):
             if not len(bad):
                 break
-            # Numbers at the same fraction of equal intervals are equal.
-            fractions = self._fractions(len(bad), attempt % 4 == 0, rng)
+            # Numbers at the same fraction of equal intervals are equal. Where another order is possible too, they
+            # seldom are.
+            alike = np.arange(len(self.columns))
+            if attempt >= ALONE and attempt % 4 == 0:
+                alike = self._alike[attempt == DRAWS - 4]
+            fractions = rng.random((len(bad), len(alike)))[:, alike]
             points[bad] = self._rounded(placed(self.columns, rows[bad], fractions, d), rows[bad])
             bad = bad[~keeps(cast(Schema, self.schema), points[bad])]
         return points, len(bad)
@@ -215,11 +220,6 @@ class ConstrainedRows:
                 changed = points.copy() if changed is None else changed
                 changed[:, partition.value] = place_of(column, decoded_number(column, points[:, partition.value]))
         return all_codes([released.partition for released in self.columns], points if changed is None else changed)
-
-    def _fractions(self, count: int, same: bool, rng: np.random.Generator) -> Array:
-        """Return each number's place in its interval, as a fraction. With ``same``, a row has a single fraction."""
-        width = len(self.columns)
-        return np.broadcast_to(rng.random((count, 1 if same else width)), (count, width))
 
     def _valued(self, points: Array, rows: Codes) -> Array:
         """Write the atoms of positions to points, and return the points, rounded within their positions."""
@@ -350,6 +350,17 @@ def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
         if _looked_at(schema.constraints, representatives(schema.constraints, named, grid)[0]) <= MOST_LOOKED_AT:
             return grid
     return None
+
+
+def _connected_by(schema: Schema, operators: Sequence[str]) -> Integers:
+    """Return for each column (d,) the first column that comparisons by these operators connect with it, or itself."""
+    first = np.arange(schema.d)
+    for names in connected([(condition.column, condition.other) for each in schema.constraints
+                            for condition in each.rule.conditions()
+                            if condition.other and condition.operator in operators]):
+        held = [schema.names.index(name) for name in names]
+        first[held] = min(held)
+    return first
 
 
 def _examples(partition: Partition) -> Array:
