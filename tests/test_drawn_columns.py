@@ -8,7 +8,7 @@ import trigmech as tm
 from trigmech.evaluation import plausible
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Histogram, HistogramWithEnds, PrefixSums
+from trigmech.queries.one_way import Histogram, HistogramWithEnds, PrefixSums, PrefixSumsWithEnds
 from trigmech.reconstruction.columns import drawn_column, released_column
 from trigmech.reconstruction.densities import SmoothDensity
 from trigmech.reconstruction.ends import atom_probabilities
@@ -81,6 +81,23 @@ def test_special_values_have_the_noise_once_more_and_numbers_have_the_rest(kind)
     drawn = [drawn_column(look, None, rng).mass for _ in range(300)]
     assert [each.sum() for each in drawn] == pytest.approx([1.0] * 300)
     assert np.std([each[0] for each in drawn]) == pytest.approx(noise, rel=0.15)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, PrefixSumsWithEnds, HistogramWithEnds])
+def test_numbers_of_two_intervals_have_the_noise_once_more(kind):
+    """As of two levels: bars of a share without noise would have no width."""
+    rng, noise, ends = np.random.default_rng(10), 0.01, kind in (PrefixSumsWithEnds, HistogramWithEnds)
+    edges = np.array([-1.0, -1.0 + 1e-9, 0.0, 1.0 - 1e-9, 1.0] if ends else [-1.0, 0.0, 1.0])
+    query = kind(0, Partition((1,), 0, edges))
+    frequencies = np.array([0.2, *([0.3, 0.2, 0.3, 0.0] if ends else [0.5, 0.3])])
+    look = Measurement(query, 1.0, query.encode(frequencies), noise)
+    drawn = [drawn_column(look, None, rng) for _ in range(300)]
+    assert [column.mass.sum() for column in drawn] == pytest.approx([1.0] * 300)
+    upper = [1.0 - np.interp(0.0, column.partition.edges, np.concatenate([[0.0], np.cumsum(column.mass[1:])]))
+             - column.mass[0] for column in drawn]
+    # The upper part is known by itself and by what is left beside the lower one.
+    assert np.mean(upper) == pytest.approx(0.3, abs=0.005)
+    assert 0.6 < np.std(upper) / noise < 1.3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -154,11 +154,18 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
     rest = 1.0 - held.sum()
     if rest <= 0.0:
         held, rest = held / held.sum(), 0.0
+    special = held
+    if rng is not None:
+        special = np.clip(held + rng.normal(0.0, deviation, k) * (1.0 if noisy is None else noisy), 0.0, 1.0)
+        special /= max(1.0, float(special.sum()))
+    left = 1.0 - float(special.sum())
     if c == 2:
         # After the sum's excess is distributed, the noise has the variances of its part that does not move the sum.
         own = deviation * math.sqrt(max(float((inverse[-1] ** 2).sum()) - share[-1] ** 2 / share.sum(), 0.0))
         second = share_of_one(float(frequencies[-1]) / rest, own / rest) if rest > LEAST_REST else 0.5
-        column = ReleasedColumn(partition, np.concatenate([held, [rest * (1.0 - second), rest * second]]), deviation)
+        if rng is not None:
+            second = float(np.clip(second + rng.normal(0.0, own / max(rest, LEAST_REST)), 0.0, 1.0))
+        column = ReleasedColumn(partition, np.concatenate([special, [left * (1.0 - second), left * second]]), deviation)
         return Opened(None, lambda _: column)
     # Intervals with unequal numbers of levels count by the rows of each level. ``total`` is the sum of these numbers.
     # Noise in prefix sums is not of single intervals, and looks by them have intervals of one size.
@@ -183,15 +190,13 @@ def _opened_histogram(partition: Partition, values: Array, deviation: float, cum
         return each * (rest / max(float(each.sum()), 1e-300))
 
     def drawn(density: SmoothDensity | None, rng: np.random.Generator) -> ReleasedColumn:
-        special = np.clip(held + rng.normal(0.0, deviation, k) * (1.0 if noisy is None else noisy), 0.0, 1.0)
-        special /= max(1.0, float(special.sum()))
         if density is not None and rng.random() < _weight(density, pieces):
             made = _proper(density.drawn(rng), density.total)
         else:
             # Pieces have no posterior, so measured values get noise of their size once more.
             again = even + inverse @ rng.normal(0.0, deviation, c) / (1.0 if sizes is None else sizes)
             made = _proper(again, total) if cumulative else nearest_probabilities(again, total)
-        made, left = by_size(made), 1.0 - float(special.sum())
+        made = by_size(made)
         made = made * (left / made.sum()) if made.sum() > LEAST_REST else np.full(c, left / c)
         return ReleasedColumn(partition, np.concatenate([special, made]), deviation)
 

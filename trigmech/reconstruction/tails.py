@@ -1,6 +1,6 @@
 """Tails of a column: where noise hides its mass, the density falls.
 
-Pieces of equal density (:mod:`trigmech.reconstruction.columns`) follow a column where it is clear of noise, and a tail
+Pieces of equal density (:mod:`trigmech.reconstruction.pieces`) follow a column where it is clear of noise, and a tail
 never is: some noise stays far out as mass, which widens the column and weakens its correlations. So at both ends of the
 range the intervals that together hold little more than noise get a falling density, a generalised Pareto distribution
 (Pickands 1975) with the mass that the pieces give them. Its scale and shape are averaged by their likelihood over a
