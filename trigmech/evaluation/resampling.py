@@ -94,11 +94,11 @@ class Resamples:
             return np.full(values.shape, np.inf)
         moved = np.abs(even - values)
         moved = np.where(moved <= SAME * np.abs(values), 0.0, moved)
-        return np.where(np.isnan(moved), np.inf, self._part * moved)
+        return np.where(np.isfinite(moved), self._part * moved, np.inf)
 
     @property
     def _part(self) -> float:
-        """The part of the rows that noise can hide, of columns in the middle.
+        """The part of the rows that noise can hide in a column: the median over the columns.
 
         Rows that are spread evenly over c positions, as many as the noise of one position times the root of c, change
         the squared distance from the released frequencies by as much as the noise of one number does.
