@@ -1,13 +1,16 @@
-"""Tails of columns: falling where their mass is not clear of noise, and as heavy as they are."""
+"""Tails of columns: falling or empty where their mass is not clear of noise, and as heavy as they are."""
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from trigmech.functions.partition import Partition
+from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import PrefixSums
+from trigmech.queries.signs import Signs
 from trigmech.reconstruction import columns, tails
-from trigmech.reconstruction.columns import distribution_of
-from trigmech.reconstruction.tails import with_tails
+from trigmech.reconstruction.columns import distribution_of, released_column
+from trigmech.reconstruction.tails import with_tails, without_tails
 
 COUNT, ROWS = 512, 300_000
 EDGES = np.linspace(-1.0, 1.0, COUNT + 1)
@@ -147,3 +150,56 @@ def test_columns_without_a_tail_stay():
         same = with_tails(ends, each, each / noise, np.eye(16) / noise, np.eye(16) * noise)
         np.testing.assert_array_equal(same[0], ends)
         np.testing.assert_array_equal(same[1], each)
+
+
+def bell(count, centre=-0.3, width=0.15):
+    """The frequencies of a smooth column that is far from the ends of its range."""
+    return np.diff(norm.cdf(np.linspace(-1.0, 1.0, count + 1), centre, width))
+
+
+def spread_of_exponentials(edges, mass):
+    """The log of the standard deviation over the mean of exp(9 x): logarithms in bounds of eight powers of ten."""
+    values = np.exp(9.0 * np.linspace(edges[:-1], edges[1:], 9))
+    mean = mass @ values.mean(axis=0)
+    return np.log(np.sqrt(mass @ (values**2).mean(axis=0) - mean**2) / mean)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("way", ["sums", "frequencies", "signs"])
+def test_no_noise_is_left_far_out_in_a_smooth_density(way, turned):
+    """The class: however a column was measured, and at both ends, numbers on a logarithmic scale keep their spread."""
+    count, noise = (32, 0.02) if way == "signs" else (64, 0.004)
+    true = bell(count)[::-1] if turned else bell(count)
+    partition = Partition((), 0, np.linspace(-1.0, 1.0, count + 1))
+    rng, found = np.random.default_rng(0), []
+    for _ in range(8):
+        if way == "signs":
+            exact = np.sign(np.cos(np.pi * np.outer(np.arange(1, 13), (np.arange(count) + 0.5) / count))) @ true
+            noisy = exact + noise * rng.normal(size=12)
+            release = released_column(Measurement(Signs(0, partition, 12), values=noisy, noise=noise))
+        else:
+            values = PrefixSums(0, partition).encode(true) if way == "sums" else true
+            release = distribution_of(partition, values + noise * rng.normal(size=count), noise, way == "sums")
+        edges, mass = release.partition.edges, release.mass
+        found.append(spread_of_exponentials(*((-edges[::-1], mass[::-1]) if turned else (edges, mass))))
+    fine = np.linspace(-1.0, 1.0, 2_001)
+    # With what noise leaves far out it is above 3.3.
+    assert np.mean(found) == pytest.approx(spread_of_exponentials(fine, bell(2_000)), abs=0.6)
+
+
+def test_only_ends_that_noise_hides_are_empty():
+    each = np.array([0.001, 0.001, 0.004, 0.5, 0.0, 0.491, 0.002, 0.001])
+    # Half a deviation is .0015: two intervals below together are above it, and so are the last two.
+    np.testing.assert_array_equal(without_tails(each, 0.003) > 0.0, [False, True, True, True, False, True, True, False])
+    # At most a part of the mass, however much noise there is.
+    hidden = tails.LARGEST_HIDDEN
+    assert 0.004 < hidden < 0.006
+    np.testing.assert_array_equal(without_tails(each, 1e9) > 0.0, [False, False, True, True, False, True, False, False])
+    for noise in (0.003, 1e9):
+        made, kept = without_tails(each, noise), without_tails(each, noise) > 0.0
+        assert made.sum() == pytest.approx(each.sum())
+        np.testing.assert_allclose(made[kept] / made[3], each[kept] / each[3])
+    # The part is one of all the mass, whatever the unit.
+    np.testing.assert_allclose(without_tails(1e-6 * each, 1e9), 1e-6 * without_tails(each, 1e9))
+    np.testing.assert_array_equal(without_tails(each, 0.0), each)
+    np.testing.assert_array_equal(without_tails(np.zeros(3), 1.0), np.zeros(3))

@@ -118,11 +118,23 @@ class Partition:
         if self.levels is None:
             edges = np.linspace(low, high, count + 1)
         else:
-            # The last interval holds its end.
-            inside = self.levels[(self.levels >= low) & ((self.levels < high) | (high == 1.0))]
+            inside = self.levels_in(interval)
             edges = np.concatenate([[low], 0.5 * (inside[1:] + inside[:-1]), [high]])
         # Where floats are not dense enough for so many.
         return edges if (np.diff(edges) > 0).all() else np.array([low, high])
+
+    def parts(self, interval: int, count: int) -> Array:
+        """Return the edges of at most ``count`` parts of an interval, equally long or with about as many levels."""
+        finer = self.finer(interval, count)
+        if self.levels is None or len(finer) <= count + 1:
+            return finer
+        return np.concatenate([finer[:1], even_edges(self.levels_in(interval), count)[1:-1], finer[-1:]])
+
+    def levels_in(self, interval: int) -> Array:
+        """Return the levels of an interval, of a number with levels."""
+        levels, (low, high) = np.asarray(self.levels), self.edges[interval : interval + 2]
+        # The last interval holds its end.
+        return levels[(levels >= low) & ((levels < high) | (high == 1.0))]
 
     @property
     def centres(self) -> Array:

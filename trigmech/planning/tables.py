@@ -92,7 +92,7 @@ from trigmech.planning.contrasted import (
     most_products,
 )
 from trigmech.planning.design import Regime, Round
-from trigmech.planning.peaks import HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, peaks
+from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, in_parts, parts_of, peaks
 from trigmech.planning.shares import Shares, look_parts, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
@@ -112,10 +112,9 @@ PROOF = "look-and-tables"
 LEAST_INTERVALS = 64
 # Under normal noise a number with more levels has ends even if each level is an interval. With fewer it loses by them.
 MOST_WITHOUT_ENDS = 32
-# The number of finer intervals of a heavy interval. One with at most SINGLE levels is heavy by its noise alone.
-FINER, SINGLE = 1_024, 4
-# The most finer intervals of all columns together. More would not fit into a file.
-MOST_FINER = 2**22
+# An interval with at most SINGLE levels is heavy by its noise alone. The most finer intervals of all columns together:
+# more would not fit into a file.
+SINGLE, MOST_FINER = 4, 2**22
 # The most entries of all tables of a round together, and of all tables at the resolution of positions.
 MOST_ENTRIES, MOST_FINE_ENTRIES = 2**18, 2**17
 # The same for tables of tails, which have at most about 50 x 50 cells, and the most positions in their maps.
@@ -353,29 +352,30 @@ def _look(j: int, whole: Partition, partition: Partition, contrasted: bool, gaus
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:
     """Return the details of heavy intervals, with at most `MOST_FINER` finer intervals together.
 
-    An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them. In
-    each column the last interval comes first, so that the division of one does not move the others. An interval of a
-    few levels need not hold much: round numbers are heavy, and where another column changes at them, an interval with
-    two levels has rows on both sides. Where a look counted wide intervals, those of the column are parts of them, and
-    one may hold all rows of the whole: the rows of the whole count.
+    An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them, or
+    most rows (:func:`trigmech.planning.peaks.wide_intervals`). The last interval comes first, so that the division of
+    one does not move the others. One of a few levels need not hold much: round numbers are heavy, and where another
+    column changes at them, two levels have rows on both sides. Where a look counted wide intervals, those of the column
+    are parts of them, and one may hold all rows of the whole: the rows of the whole count.
     """
-    room, clear = MOST_FINER, design.clear
+    room, clear, deviation = MOST_FINER, design.clear, design.closer_deviation
     found = list[Measurement[Detail]]()
     for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
-        partition, k = column.partition, len(column.partition.indicators)
-        rows, whole = column.mass[k:], np.zeros(partition.intervals, dtype=np.bool_)
+        partition, k, wide = column.partition, len(column.partition.indicators), in_parts(look.query, column, deviation)
+        rows, whole = column.mass[k:], np.zeros_like(wide)
         if look.query.encoding == "frequencies":
             own = look.query.partition.holding(partition)
             rows = np.bincount(own, rows)[own].astype(np.float64)
             alone = np.bincount(own)[own] == 1
-            whole = peaks(look.query.partition, column, design.closer_deviation)[own] & alone
+            whole = peaks(look.query.partition, column, deviation)[own] & alone
             if partition.levels is not None:
                 # A closer look at some of a few levels would leave its noise in the density of all.
                 few = np.diff(look.query.partition.first_levels)[own] <= MOST_LEVELS
                 rows = np.where(few & ~alone, 0.0, rows)
-        for i in np.flatnonzero((rows >= clear) | whole)[::-1].tolist():
-            finer = partition.finer(i, FINER)
-            heavy = column.mass[k + i] >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
+        for i in np.flatnonzero((rows >= clear) | whole | wide)[::-1].tolist():
+            held = float(column.mass[k + i])
+            finer = partition.parts(i, parts_of(held, deviation)) if wide[i] else partition.finer(i, FINER)
+            heavy = held >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
             if heavy and 2 < len(finer) <= room + 1:
                 found.append(Measurement(Detail(j, partition, i, finer), design.closer_weight))
                 room -= len(finer) - 1

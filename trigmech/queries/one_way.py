@@ -26,6 +26,8 @@ from trigmech.queries.book import Book, Numbers, register
 
 # The most intervals for prefix sums, and the most positions for contrasts. Time and memory grow with their squares.
 MOST_RANGES, MOST_CONTRASTS = 2**10, 2**8
+# The most finer intervals that are parts of an interval without levels. More are as fine as it can be measured.
+MOST_PARTS = 64
 ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 
 
@@ -341,6 +343,12 @@ class Detail(Cells):
     @property
     def columns(self) -> tuple[int, ...]:
         return (self.column,)
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether some of the finer intervals have several levels, or a number without levels has few of them."""
+        levels = self.partition.levels
+        return self.size <= MOST_PARTS if levels is None else self.size < len(self.partition.levels_in(self.interval))
 
     @cached_property
     def around(self) -> Partition:

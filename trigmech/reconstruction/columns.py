@@ -26,7 +26,7 @@ from trigmech.reconstruction.frequencies import (
 )
 from trigmech.reconstruction.pieces import LARGEST_PLACE, joined_to_pieces, places_of
 from trigmech.reconstruction.shared_prior import shared_priors
-from trigmech.reconstruction.tails import with_tails
+from trigmech.reconstruction.tails import with_tails, without_tails
 
 # The price of a piece in the comparison with a smooth density, and the smallest weight of the smooth density.
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
@@ -99,7 +99,7 @@ def _opened(look: Measurement[Look], rng: np.random.Generator | None = None) -> 
         made = (shrunk_frequencies(means, noise * (math.sqrt(2.0) if len(means) == 2 else 1.0))
                 if query.partition.value is None or len(means) == 2 else nearest_probabilities(means))
         return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
-    opened = _opened_ends if query.ends else _opened_histogram
+    opened = _opened_ends if query.ends else opened_histogram
     return opened(query.partition, look.known, look.deviation, query.encoding == "sums", rng)
 
 
@@ -114,7 +114,7 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     the function is a chord, or a smooth curve if this fits the measurements as well or better. Without a smooth density
     the tails fall (:mod:`trigmech.reconstruction.tails`).
     """
-    return _opened_histogram(partition, values, deviation, cumulative, None).under(None)
+    return opened_histogram(partition, values, deviation, cumulative).under(None)
 
 
 def _opened_ends(partition: Partition, values: Array, deviation: float, cumulative: bool,
@@ -127,14 +127,14 @@ def _opened_ends(partition: Partition, values: Array, deviation: float, cumulati
     if rng is not None:
         probable = (rng.random(2) < probable).astype(np.float64)
     usual = (1.0 - probable) * ordinary_shares(partition, ends, deviation)
-    inner = _opened_histogram(beside(partition), np.concatenate([
+    inner = opened_histogram(beside(partition), np.concatenate([
         values[:k], probable * np.clip(ends, 0.0, 1.0), values[k + 1 : -1] + factor[:, [0, -1]] @ usual]), deviation,
         cumulative, rng, np.concatenate([np.ones(k), probable]))
     return replace(inner, finished=lambda density: put_back(partition, inner.finished(density), probable > 0.5))
 
 
-def _opened_histogram(partition: Partition, values: Array, deviation: float, cumulative: bool,
-                      rng: np.random.Generator | None, noisy: Array | None = None) -> Opened:
+def opened_histogram(partition: Partition, values: Array, deviation: float, cumulative: bool,
+                     rng: np.random.Generator | None = None, noisy: Array | None = None) -> Opened:
     """Return a column from its noisy histogram: its expected distribution, or one that is drawn if there is ``rng``.
 
     noisy (k,): The parts of the noise that indicators still have; None if it is all of the noise.
@@ -235,7 +235,10 @@ def _opened_signs(query: Look, values: Array, deviation: float, rng: np.random.G
     def finished(density: SmoothDensity | None) -> ReleasedColumn:
         density = density or usual
         made = density.mean() if rng is None else density.drawn(rng)
-        edges, mass = _smooth_places(partition.edges, _proper(made, rest), LIGHT * min(deviation, LARGEST_PLACE))
+        made = _proper(made, rest)
+        if rng is None:
+            made = without_tails(made, deviation)
+        edges, mass = _smooth_places(partition.edges, made, LIGHT * min(deviation, LARGEST_PLACE))
         return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
     return Opened(usual, finished)
@@ -250,7 +253,8 @@ def _averaged(each: Array, pieces: float, density: SmoothDensity, parts: int) ->
     part = _weight(density, pieces)
     if part < NEGLIGIBLE:
         return None
-    return np.asarray(part * _proper(density.mean(), density.total) + (1.0 - part) * np.repeat(each, parts))
+    made = part * _proper(density.mean(), density.total) + (1.0 - part) * np.repeat(each, parts)
+    return without_tails(made, density.found.noise * density.total)
 
 
 def _weight(density: SmoothDensity, pieces: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from trigmech._arrays import Array
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.peaks import peaks
+from trigmech.planning.peaks import peaks, wide_intervals
 from trigmech.queries.base import parents
 from trigmech.queries.one_way import Look
 
@@ -45,12 +45,15 @@ def with_whole_peaks(column: ReleasedColumn, look: Look, deviation: float) -> Re
     Where a look counted few wide intervals, a smooth density guesses how many rows each level has, and positions can be
     single levels. A closer look at these would tell nothing, so values that many rows share would stay unknown. An
     interval that stands out probably has such a value. One whose levels are all above the noise has no need of a guess.
+    And a guess alone must not decide where the rows of a wide interval are
+    (:func:`trigmech.planning.peaks.wide_intervals`).
 
     deviation: That of the noise of a closer look.
     """
-    measured = look.partition
-    if look.encoding != "frequencies":
-        return column
-    for i in np.flatnonzero(peaks(measured, column, deviation)):
-        column = joined(column, *measured.edges[i : i + 2].tolist())
+    measured, wide = look.partition, wide_intervals(look, column, deviation)
+    if look.encoding == "frequencies":
+        for i in np.flatnonzero(peaks(measured, column, deviation)):
+            column = joined(column, *measured.edges[i : i + 2].tolist())
+    for low, high in wide:
+        column = joined(column, low, high)
     return column

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
@@ -14,6 +15,7 @@ from trigmech.planning.peaks import MOST_LEVELS
 from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
+from trigmech.reconstruction.columns import LEAST_REST, NEGLIGIBLE, Opened, opened_histogram
 from trigmech.reconstruction.cuts import cut
 from trigmech.reconstruction.frequencies import LARGEST
 from trigmech.reconstruction.pieces import PRICE, pieces, places_of
@@ -39,6 +41,9 @@ def with_details(column: ReleasedColumn, measured: Partition,
         low, high = look.query.edges[[0, -1]]
         at = int(np.searchsorted(measured.edges, low))
         whole = measured.levels is not None and measured.edges[at] == low and measured.edges[at + 1] == high
+        if look.query.by_parts and look.law == "laplace":
+            column = with_parts(column, look, guess)
+            continue
         shape = _shape(guess, look.query.edges) if whole and look.query.size <= MOST_LEVELS else None
         column = looked_closer(column, look, among, shape)
     return column
@@ -62,8 +67,7 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int,
     """
     query = look.query
     interval, finer = query.interval, query.edges
-    partition, k = column.partition, len(column.partition.indicators)
-    mass = float(column.mass[k + interval])
+    mass = float(column.mass[len(column.partition.indicators) + interval])
     ends, masses, clear = _pieces_of(look, among)
     width = np.diff(ends)
     held = float(masses[clear].sum())
@@ -75,9 +79,61 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int,
     edges, made = places_of(finer, ends, np.repeat(masses / width, width))
     if shape is not None and look.law == "laplace" and not clear.any():
         edges, made = finer, with_a_shared_value(np.clip(look.known, -LARGEST, LARGEST), look.deviation, mass, shape)
-    return replace(column, partition=partition.cut(np.concatenate([partition.edges[: interval + 1], edges[1:],
-                                                                   partition.edges[interval + 2 :]])),
-                   mass=np.concatenate([column.mass[: k + interval], made, column.mass[k + interval + 1 :]]))
+    return _divided(column, interval, edges, made)
+
+
+def _divided(column: ReleasedColumn, interval: int, edges: Array, mass: Array) -> ReleasedColumn:
+    """Return a column in which an interval is divided at the edges, with a mass for each of its parts."""
+    own, at = column.partition.edges, len(column.partition.indicators) + interval
+    finer = column.partition.cut(np.concatenate([own[: interval + 1], edges[1:], own[interval + 2 :]]))
+    return replace(column, partition=finer, mass=np.concatenate([column.mass[:at], mass, column.mass[at + 1 :]]))
+
+
+def with_parts(column: ReleasedColumn, look: Measurement[Detail], guess: ReleasedColumn) -> ReleasedColumn:
+    """Return a column in which a few parts of a position were measured.
+
+    The interval is like a column of its own, with a smooth density or pieces, whichever explains the parts better.
+    This distribution and that of ``guess``, the column by its look alone, are averaged by how likely they are.
+    """
+    query, k = look.query, len(column.partition.indicators)
+    (low, high), mass = query.edges[[0, -1]], float(column.mass[k + query.interval])
+    if mass <= LEAST_REST:
+        return column
+    opened = _opened(look, mass)
+    made = opened.under(None)
+    if query.partition.levels is None:
+        edges = low + (high - low) * 0.5 * (made.partition.edges[1:-1] + 1.0)
+    else:
+        levels, first = query.partition.levels_in(query.interval), made.partition.first_levels[1:-1]
+        edges = 0.5 * (levels[first - 1] + levels[first])
+    found = _divided(column, query.interval, np.concatenate([[low], edges, [high]]), mass * made.mass)
+    if opened.density is None:
+        return found
+    away = np.clip(look.known, -LARGEST, LARGEST) - mass * _shape(guess, query.edges)
+    surprise = float((np.clip(away / min(look.deviation, LARGEST), -1e140, 1e140) ** 2).sum())
+    part = float(expit(0.5 * (min(opened.density.surprise, 1e300) - surprise)))
+    if part < NEGLIGIBLE:
+        return found
+    inside = guess.partition.edges[(guess.partition.edges > low) & (guess.partition.edges < high)]
+    fine = cut(found, np.unique(np.concatenate([found.partition.edges, inside])))
+    at = slice(*np.searchsorted(fine.partition.edges, [low, high]))
+    edges = fine.partition.edges[at.start : at.stop + 1]
+    mixed = fine.mass.copy()
+    mixed[k:][at] = (1.0 - part) * mixed[k:][at] + part * mass * _shape(guess, edges)
+    return replace(fine, mass=mixed)
+
+
+def _opened(look: Measurement[Detail], mass: float) -> Opened:
+    """Return an interval of which parts were measured, as a column of its own; ``mass`` is that of the interval."""
+    query, (low, high) = look.query, look.query.edges[[0, -1]]
+    levels = None if query.partition.levels is None else query.partition.levels_in(query.interval)
+
+    def scaled(places: Array) -> Array:
+        return np.clip(2.0 * (places - low) / (high - low) - 1.0, -1.0, 1.0)
+
+    own = Partition((), query.partition.value, scaled(query.edges), None if levels is None else scaled(levels))
+    values, deviation = np.clip(look.known, -LARGEST, LARGEST), min(look.deviation, LARGEST)
+    return opened_histogram(own, values / mass, deviation / mass, False)
 
 
 def with_a_shared_value(values: Array, deviation: float, total: float, shape: Array) -> Array:

@@ -42,11 +42,11 @@ def divided(partition: Partition) -> Partition:
         return partition
     edges = [partition.edges]
     for i in range(partition.intervals):
-        low, high = partition.edges[i : i + 2]
         if levels is None:
+            low, high = partition.edges[i : i + 2]
             edges.append(np.linspace(low, high, parts + 1)[1:-1])
         else:
-            edges.append(even_edges(levels[(levels >= low) & ((levels < high) | (high == 1.0))], parts)[1:-1])
+            edges.append(even_edges(partition.levels_in(i), parts)[1:-1])
     return partition.cut(np.sort(np.concatenate(edges)))
 
 

@@ -20,6 +20,9 @@ CLEAR, LARGEST = 8.0, 0.05
 SHAPES, SCALES = (-0.2, 0.0, 0.2, 0.45), 24
 # The price of a piece, in variances of the noise, as where pieces compete with a smooth density.
 EVIDENCE = 10.0
+# A smooth density ends where less than this part of a standard deviation of the noise is outside, and at most this
+# part of its mass.
+HIDDEN, LARGEST_HIDDEN = 0.5, 0.005
 # An interval holds something beyond doubt if it holds so many deviations of its noise.
 SPIKE = 4.0
 # A tail has at least so many intervals; and so many pieces of equal density, each with half of the mass that is left.
@@ -58,6 +61,22 @@ def with_tails(ends: Integers, each: Array, values: Array, factor: Array, invers
             pieces = np.unique(np.concatenate([pieces[pieces < start], start + _falling(made), lone, lone + 1]))
             ends = c - pieces[::-1] if turned else pieces
     return ends, each
+
+
+def without_tails(each: Array, deviation: float) -> Array:
+    """Return a smooth density (c,) that is 0 at both ends of the range, as far as noise hides the mass there.
+
+    The mean over all densities that may be true is above 0 everywhere: far out it holds a third of a standard deviation
+    of the noise. In wide bounds, or on a logarithmic scale, this part would rule the column's mean and spread. What
+    is left has the same sum.
+
+    deviation: The standard deviation of the noise of an interval, in the unit of ``each``.
+    """
+    below = np.cumsum(each)
+    total = float(below[-1])
+    least = min(HIDDEN * deviation, LARGEST_HIDDEN * total)
+    kept = np.where((below > least) & (total - below + each > least), each, 0.0)
+    return kept * (total / kept.sum()) if kept.sum() > 0.0 else each
 
 
 def _falling(tail: Array) -> Integers:

@@ -1,0 +1,251 @@
+"""Columns that are narrow in their bounds, at delta = 0: a few parts of the interval with most rows are measured."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trigmech as tm
+from trigmech.functions.partition import Partition, even_edges
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.peaks import LARGE, LARGE_BY_NOISE, LEAST_PARTS, TELLING, in_parts, parts_of, wide_intervals
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail, Histogram, HistogramWithEnds, PrefixSums
+from trigmech.queries.signs import Signs
+from trigmech.reconstruction.columns import distribution_of, opened_histogram
+from trigmech.reconstruction.cuts import with_whole_peaks
+from trigmech.reconstruction.details import with_details, with_parts
+
+LEVELS = np.linspace(-1.0, 1.0, 801)
+
+
+def ks(a, b):
+    both = np.sort(np.concatenate([a, b]))
+    return np.abs(np.searchsorted(np.sort(a), both, "right") / len(a)
+                  - np.searchsorted(np.sort(b), both, "right") / len(b)).max()
+
+
+def made(table, schema, epsilon, seed):
+    release = tm.synthesize(table, schema, tm.Budget(epsilon, 0.0), rng=np.random.default_rng(seed))
+    return pd.DataFrame(release.sample(len(table), np.random.default_rng(9)))
+
+
+def delays(n, rng):
+    """Most of them between -8 and 30 minutes, in bounds of a day."""
+    return np.clip(np.round(rng.gamma(0.5, 30.0, n) - 8.0), -60, 1500)
+
+
+# Without parts the distances are .59 and .50.
+@pytest.mark.daily(1)
+@pytest.mark.parametrize(("kind", "n", "epsilon", "most"), [("delay", 5000, 0.5, 0.3), ("date", 2000, 4.0, 0.25)])
+def test_a_column_that_is_narrow_in_its_bounds_is_where_it_is(kind, n, epsilon, most):
+    rng = np.random.default_rng(0)
+    if kind == "delay":
+        values, column = delays(n, rng), tm.Column("x", -60, 1500, "integer")
+    else:
+        values = np.datetime64("2019-01-07") + 7 * rng.integers(0, 26, n) + rng.integers(0, 5, n)
+        column = tm.Column("x", "2000-01-01", "2030-12-31", "datetime")
+    table = pd.DataFrame({"x": values, **{f"y{i}": rng.normal(size=n).clip(-4, 4) for i in range(3)}})
+    schema = tm.Schema([column, *(tm.Column(f"y{i}", -4, 4) for i in range(3))])
+
+    def numbers(values):
+        return np.asarray(values, dtype="datetime64[s]" if kind == "date" else float).astype(np.float64)
+
+    found = [ks(numbers(made(table, schema, epsilon, seed)["x"]), numbers(values)) for seed in range(3)]
+    assert np.mean(found) < most
+
+
+def column_of(mass, look):
+    return ReleasedColumn(look.partition, np.asarray(mass), 0.01)
+
+
+def looked(kind=Histogram, count=8, levels=LEVELS):
+    whole = Partition((), 0, np.array([-1.0, 1.0]), levels)
+    return kind(0, whole.cut(even_edges(levels, count)))
+
+
+def test_an_interval_is_wide_if_it_holds_most_rows_and_noise_hides_its_levels():
+    look, noise = looked(), 0.05
+    assert [LARGE, LARGE_BY_NOISE, 1.0 / TELLING, LEAST_PARTS] == [0.5, 4.0, 6.0, 4]
+    mass = np.array([0.1, 0.6, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0])
+    ends = [tuple(look.partition.edges[1:3].tolist())]
+    assert wide_intervals(look, column_of(mass, look), noise) == ends
+    np.testing.assert_array_equal(in_parts(look, column_of(mass, look), noise), np.arange(8) == 1)
+    # It must hold half of the rows, and four deviations.
+    assert wide_intervals(look, column_of(np.roll(mass, 1) * 0.83, look), noise) == []
+    assert wide_intervals(look, column_of(mass, look), 0.1501) == []
+    assert wide_intervals(look, column_of(mass, look), 0.1499) == ends
+    # All single levels are measured if their noise together is less than a sixth of the rows: 100 have 10 deviations.
+    assert wide_intervals(look, column_of(mass, look), 0.0099) == []
+    assert wide_intervals(look, column_of(mass, look), 0.0101) == ends
+    # Numbers without levels have 1,024 parts.
+    smooth = looked(levels=None)
+    assert wide_intervals(smooth, column_of(mass, smooth), 0.6 / 6 / 32 * 1.01) == [
+        tuple(smooth.partition.edges[1:3].tolist())]
+    assert wide_intervals(smooth, column_of(mass, smooth), 0.6 / 6 / 32 * 0.99) == []
+    # Fewer levels than 16 are never measured in parts, and prefix sums tell enough.
+    few = looked(levels=np.linspace(-1.0, 1.0, 8 * 15))
+    assert wide_intervals(few, column_of(mass, few), noise) == []
+    sums = looked(PrefixSums)
+    assert wide_intervals(sums, column_of(mass, sums), noise) == []
+
+
+def test_an_end_without_an_atom_belongs_to_the_interval_beside_it():
+    edges = even_edges(LEVELS, 8)
+    own = 0.5 * (LEVELS[:-1] + LEVELS[1:])
+    look = HistogramWithEnds(0, Partition((), 0, np.concatenate([[-1.0, own[0]], edges[1:-1], [own[-1], 1.0]]), LEVELS))
+    inner = Partition((), 0, edges, LEVELS)
+    for turned in (False, True):
+        mass = np.array([0.8, 0.2, 0, 0, 0, 0, 0, 0])[:: -1 if turned else 1]
+        column = ReleasedColumn(inner, mass, 0.01)
+        assert wide_intervals(look, column, 0.05) == [tuple((edges[-2:] if turned else edges[:2]).tolist())]
+        # With an atom of its own it is measured already.
+        apart = inner.cut(np.insert(edges, -1 if turned else 1, own[-1] if turned else own[0]))
+        atom = ReleasedColumn(apart, np.insert(mass, 8 if turned else 0, 0.0), 0.01)
+        assert wide_intervals(look, atom, 0.05) == [
+            (float(edges[-2]), float(own[-1])) if turned else (float(own[0]), float(edges[1]))]
+
+
+def test_signs_tell_intervals_in_which_no_sign_changes():
+    whole = Partition((), 0, np.linspace(-1.0, 1.0, 65))
+    look = Signs(0, whole, 4)
+    edges = look.resolved
+    assert 4 < len(edges) < 20
+    mass = np.where(whole.edges[1:] <= edges[1], 1.0, 0.001)
+    column = ReleasedColumn(whole, mass / mass.sum(), 0.01)
+    assert wide_intervals(look, column, 0.05) == [(-1.0, float(edges[1]))]
+    joined = with_whole_peaks(column, look, 0.05)
+    assert joined.partition.edges[1] == edges[1]
+    assert joined.mass[0] == pytest.approx(column.mass[whole.edges[1:] <= edges[1]].sum())
+
+
+def test_parts_are_as_many_as_noise_tells_apart():
+    assert [parts_of(0.8, each) for each in (0.2, 0.1, 0.05, 0.01, 0.001)] == [4, 4, 6, 18, 86]
+    whole = Partition((), 0, even_edges(LEVELS, 3), LEVELS)
+    for i in range(3):
+        edges = whole.parts(i, 6)
+        count = np.diff(np.searchsorted(LEVELS, edges, side="left") + (edges == 1.0))
+        assert edges[[0, -1]].tolist() == whole.edges[i : i + 2].tolist()
+        assert len(count) == 6
+        assert count.sum() == 267
+        assert count.max() - count.min() <= 1
+        # As many as there are levels.
+        np.testing.assert_array_equal(whole.parts(i, 267), whole.finer(i, 267))
+    smooth = Partition((), 0, np.array([-1.0, -0.5, 1.0]))
+    np.testing.assert_allclose(smooth.parts(1, 3), [-0.5, 0.0, 0.5, 1.0])
+    narrow = Partition((), 0, np.array([-1.0, np.nextafter(-1.0, 0.0), 1.0]))
+    assert len(narrow.parts(0, 8)) == 2
+
+
+@pytest.fixture(params=[None, LEVELS], ids=["smooth", "levels"])
+def interval(request):
+    """A column of which the second of four intervals was measured in eight parts: rows are in the first three."""
+    whole = Partition((), 0, even_edges(request.param, 4), request.param)
+    column = ReleasedColumn(whole, np.array([0.1, 0.7, 0.2, 0.0]), 0.01)
+    detail = Detail(0, whole, 1, whole.parts(1, 8))
+    assert detail.by_parts
+    assert not Detail(0, whole, 1, whole.finer(1, 1024)).by_parts
+    return column, detail
+
+
+def share(column, low, high):
+    below = np.concatenate([[0.0], np.cumsum(column.mass)])
+    return float(np.diff(np.interp([low, high], column.partition.edges, below))[0])
+
+
+def noisy(detail, mass, noise, rng):
+    return Measurement(detail, values=mass + rng.laplace(0.0, noise / np.sqrt(2.0), len(mass)), noise=noise,
+                       law="laplace")
+
+
+def test_rows_are_where_the_parts_show_them(interval):
+    column, detail = interval
+    true, rng = np.array([0.3, 0.3, 0.1, 0, 0, 0, 0, 0]), np.random.default_rng(0)
+    for _ in range(8):
+        found = with_details(column, column.partition, [noisy(detail, true, 0.04, rng)], 8, column)
+        assert found.mass.sum() == pytest.approx(1.0)
+        assert found.mass.min() >= 0.0
+        # The other intervals stay, and this one keeps its rows.
+        for i in (0, 2, 3):
+            assert share(found, *column.partition.edges[i : i + 2]) == pytest.approx(column.mass[i])
+        assert share(found, detail.edges[0], detail.edges[3]) == pytest.approx(0.7, abs=0.15)
+        if found.partition.levels is not None:
+            assert (np.diff(found.partition.first_levels) > 0).all()
+
+
+def test_the_guess_stays_where_the_parts_do_not_contradict_it(interval):
+    column, detail = interval
+    finer = column.partition.cut(np.sort(np.concatenate([column.partition.edges, column.partition.parts(1, 16)[1:-1]])))
+    shape = np.exp(-0.5 * np.square((np.arange(16) - 7.5) / 2.0))
+    guess = ReleasedColumn(finer, np.concatenate([[0.1], 0.7 * shape / shape.sum(), [0.2, 0.0]]), 0.01)
+    true = 0.7 * shape.reshape(8, 2).sum(axis=1) / shape.sum()
+    rng, with_guess, without = np.random.default_rng(0), [], []
+    for _ in range(8):
+        look = noisy(detail, true, 0.1, rng)
+        for own, kept in ((guess, with_guess), (column, without)):
+            found = with_parts(column, look, own)
+            kept.append(sum(abs(share(found, *finer.edges[i : i + 2]) - guess.mass[i]) for i in range(len(guess.mass))))
+    assert np.mean(with_guess) < 0.6 * np.mean(without)
+    # One that is contradicted has no weight: rows are at the other end.
+    look = noisy(detail, true[::-1] * 0.0 + np.array([0, 0, 0, 0, 0, 0, 0, 0.7]), 0.03, rng)
+    assert share(with_parts(column, look, guess), *detail.edges[6:8]) < 0.05
+    assert share(with_parts(column, look, guess), *detail.edges[7:9]) > 0.5
+
+
+def test_the_average_with_the_guess_is_that_by_their_likelihoods(interval, monkeypatch):
+    """Slowly: the distribution of the interval as a column of its own, the guess, and their odds."""
+    column, detail = interval
+    rng, look = np.random.default_rng(3), noisy(detail, np.full(8, 0.0875), 0.05, np.random.default_rng(3))
+    guess = ReleasedColumn(column.partition.cut(np.unique(np.concatenate([column.partition.edges, detail.edges]))),
+                           np.concatenate([[0.1], 0.7 * rng.dirichlet(np.full(8, 30.0)), [0.2, 0.0]]), 0.01)
+    found = with_parts(column, look, guess)
+    inner = np.linspace(-1.0, 1.0, 9)
+    levels = None
+    if column.partition.levels is not None:
+        inside = column.partition.levels_in(1)
+        scale = 2.0 / (detail.edges[-1] - detail.edges[0])
+        levels, inner = (inside - detail.edges[0]) * scale - 1.0, (detail.edges - detail.edges[0]) * scale - 1.0
+        inner[[0, -1]] = -1.0, 1.0
+    own = Partition((), 0, inner, levels)
+    free = distribution_of(own, look.known / 0.7, 0.05 / 0.7, False)
+    density = opened_histogram(own, look.known / 0.7, 0.05 / 0.7, False).density
+    surprise = sum((look.known[i] - guess.mass[1 + i]) ** 2 / 0.05**2 for i in range(8))
+    odds = np.exp(-0.5 * surprise) / np.exp(-0.5 * density.surprise)
+    part = odds / (1.0 + odds)
+    assert 0.02 < part < 0.98
+    below = np.concatenate([[0.0], np.cumsum(free.mass)])
+    for i in range(8):
+        expected = (1.0 - part) * 0.7 * np.diff(np.interp(inner[i : i + 2], free.partition.edges, below))[0]
+        expected += part * guess.mass[1 + i]
+        assert share(found, *detail.edges[i : i + 2]) == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize("values", [np.zeros(8), np.full(8, 1e300), np.full(8, -1e300), np.r_[1e-300, np.zeros(7)],
+                                    np.r_[1e308, -1e308, np.zeros(6)]])
+@pytest.mark.parametrize("mass", [0.7, 1e-300, 0.0])
+@pytest.mark.parametrize("noise", [1e-12, 0.1, 1e300])
+def test_no_noise_ends_a_release_that_is_paid(interval, values, mass, noise):
+    column, detail = interval
+    column = ReleasedColumn(column.partition, np.array([0.3, mass, 0.7 - mass, 0.0]), 0.01)
+    found = with_parts(column, Measurement(detail, values=values, noise=noise, law="laplace"), column)
+    assert np.isfinite(found.mass).all()
+    assert (found.mass >= 0.0).all()
+    assert found.mass.sum() == pytest.approx(1.0)
+
+
+def test_a_release_with_parts_is_saved_and_asked(tmp_path):
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"delay": delays(3000, rng), **{f"y{i}": rng.random(3000) for i in range(3)}})
+    schema = tm.Schema([tm.Column("delay", -60, 1500, "integer"), *(tm.Column(f"y{i}", 0, 1) for i in range(3))])
+    release = tm.synthesize(table, schema, tm.Budget(1.0, 0.0), rng=np.random.default_rng(0))
+    details = [each.query for each in release.release.closer]
+    assert any(each.by_parts and each.edges[0] == -1.0 for each in details)
+    release.save(tmp_path / "delay.tm")
+    again = tm.load(tmp_path / "delay.tm")
+    pd.testing.assert_frame_equal(pd.DataFrame(again.sample(50, np.random.default_rng(1))),
+                                  pd.DataFrame(release.sample(50, np.random.default_rng(1))))
+
+    def early(rows):
+        return np.mean(np.asarray(rows["delay"], dtype=float) < 0.0)
+
+    answer = again.error_bars(early)
+    assert 0.0 < answer.error.bound < 0.5
