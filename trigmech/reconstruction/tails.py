@@ -5,6 +5,7 @@ never is: some noise stays far out as mass, which widens the column and weakens 
 range the intervals that together hold little more than noise get a falling density, a generalised Pareto distribution
 (Pickands 1975) with the mass that the pieces give them. Its scale and shape are averaged by their likelihood over a
 grid, and the average is weighed against the pieces, each of which has its price, so that a heavy value far out stays.
+A smooth density ends where noise hides the mass outside.
 """
 
 from itertools import product
