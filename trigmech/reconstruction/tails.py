@@ -68,8 +68,8 @@ def without_tails(each: Array, deviation: float) -> Array:
     """Return a smooth density (c,) that is 0 at both ends of the range, as far as noise hides the mass there.
 
     The mean over all densities that may be true is above 0 everywhere: far out it holds a third of a standard deviation
-    of the noise. In wide bounds, or on a logarithmic scale, this part would rule the column's mean and spread. What
-    is left has the same sum.
+    of the noise. In wide bounds, or on a logarithmic scale, this part would rule the column's mean and spread. The
+    rest is scaled to the same sum.
 
     deviation: The standard deviation of the noise of an interval, in the unit of ``each``.
     """
