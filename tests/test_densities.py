@@ -154,19 +154,23 @@ def log_deviation(column):
 
 
 def test_light_and_heavy_tails_are_told_apart_as_far_as_noise_allows():
-    """Means of 20 releases in bounds of 20 deviations. With bells at fixed places, light ones are .15 too wide."""
+    """Means of 20 releases in bounds of 20 deviations. With bells at fixed places, light ones are .15 too wide.
+
+    Heavy tails are a little too short, because densities end where noise hides the rest. With the rest, light ones are
+    .08 too wide.
+    """
     edges = np.linspace(-10.0, 10.0, 65)
     light = np.diff(ndtr(edges - 0.4))
     heavy = 0.92 * light + 0.08 * np.diff(ndtr((edges - 0.4) / 3.0))
     partition, middle = Partition((), 0, even_edges(None, 64)), (edges[1:] + edges[:-1]) / 40.0
-    for shape in (light, heavy):
+    for shape, low, high in ((light, -0.03, 0.06), (heavy, -0.125, 0.0)):
         truth = shape / shape.sum()
         wanted = 0.5 * np.log(truth @ (middle - truth @ middle) ** 2)
         for noise in (0.006, 0.02):
             found = np.mean([log_deviation(distribution_of(
                 partition, prefix_sums.factor(64) @ truth + noise * np.random.default_rng([9, seed]).normal(size=64),
                 noise, True)) for seed in range(20)])
-            assert abs(found - wanted) < 0.08
+            assert low < found - wanted < high
 
 
 @pytest.mark.parametrize("place", [5, 8, 20, 40, 50])

@@ -8,8 +8,9 @@ from scipy import stats
 import trigmech as tm
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.closer import closer_looks
 from trigmech.planning.peaks import in_parts, peaks
-from trigmech.planning.tables import closer_looks, plan_tables
+from trigmech.planning.tables import plan_tables
 from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.columns import _smooth_places, distribution_of
@@ -221,7 +222,7 @@ def test_a_few_levels_are_looked_at_together_or_not_at_all():
         found = closer_looks(design, [ReleasedColumn(partition, mass, 0.01), others])
         return [(each.query.interval, each.query.size) for each in found if each.query.column == 0]
 
-    assert design.clear < 0.5
+    assert 8.0 * design.closer_deviation(2) < 0.5
     count = np.diff(look.first_levels)
     assert count[5] > 2
     assert of_months(look, shares) == [(5, count[5])]
@@ -248,13 +249,13 @@ def test_a_shared_value_has_its_posterior_mean():
             for deviation in (0.02, 0.1, 0.5):
                 values = rng.dirichlet(np.full(size, 0.3)) * total + rng.laplace(0.0, deviation / 2.0**0.5, size)
                 shape = rng.dirichlet(np.ones(size))
-                found = with_a_shared_value(values, deviation, total, shape)
+                found = with_a_shared_value(values, deviation, total, shape)[0]
                 np.testing.assert_allclose(found, slow_mean(values, deviation, total, shape), atol=1e-12)
                 assert found.sum() == pytest.approx(total)
                 assert (found >= 0.0).all()
     # Extreme numbers end nothing.
     for values, deviation, total in (([1e100, -1e100], 1e-300, 1.0), ([0.0, 0.0], 1e100, 0.0), ([0.1, 0.2], 0.0, 0.3)):
-        found = with_a_shared_value(np.array(values), deviation, total, np.array([0.0, 1.0]))
+        found = with_a_shared_value(np.array(values), deviation, total, np.array([0.0, 1.0]))[0]
         assert np.isfinite(found).all()
         assert found.sum() == pytest.approx(total)
 
@@ -267,7 +268,7 @@ def test_the_mean_of_a_shared_value_is_right_on_average(planted):
         part, at, shape = rng.random() * (rng.random() < SHARED), rng.integers(4), np.array([0.4, 0.3, 0.2, 0.1])
         truth = (1.0 - part) * shape + part * (np.arange(4) == at)
         values = truth + rng.laplace(0.0, 0.2 / 2.0**0.5, 4)
-        told.append(with_a_shared_value(values, 0.1 if planted else 0.2, 1.0, shape) - shape)
+        told.append(with_a_shared_value(values, 0.1 if planted else 0.2, 1.0, shape)[0] - shape)
         true.append(truth - shape)
     told, true = np.array(told).ravel(), np.array(true).ravel()
     slope = told @ true / (told @ told)
@@ -289,17 +290,21 @@ def test_three_of_ten_rows_with_one_value_stay_together_also_in_noise(seed, at):
     assert np.mean(shares) > 0.2
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_narrow_bell_is_no_block_where_its_interval_stands_out(seed):
-    """Two of the intervals, of 12 values each, hold most rows, and the density falls within them."""
-    rows = np.random.default_rng(seed).binomial(199, 0.4, 3_000)
-    table = pd.DataFrame({"score": rows, "pay": np.random.default_rng(seed).random(3_000)})
-    schema = tm.Schema([tm.Column("score", 0, 199, "integer"), tm.Column("pay", 0, 1)])
-    made = tm.synthesize(table, schema, tm.Budget(0.3, 0), rng=np.random.default_rng(seed))
-    drawn = pd.DataFrame(made.sample(3_000, np.random.default_rng(0)))["score"].to_numpy()
-    places = np.arange(200)
-    below = [np.searchsorted(np.sort(each), places, "right") / 3_000 for each in (drawn, rows)]
-    assert np.abs(below[0] - below[1]).max() < 0.06
+@pytest.mark.parametrize(("epsilon", "most"), [(0.3, 0.05), (0.6, 0.035)])
+def test_a_narrow_bell_is_no_block_where_its_interval_stands_out(epsilon, most):
+    """Two of the intervals, of 12 values each, hold most rows, and the density falls within them.
+
+    At epsilon 0.6 it is not one either where a block is clear of the noise: before, the mean distance was .052.
+    """
+    schema, places, found = tm.Schema([tm.Column("score", 0, 199, "integer"), tm.Column("pay", 0, 1)]), range(200), []
+    for seed in range(4):
+        rows = np.random.default_rng(seed).binomial(199, 0.4, 3_000)
+        table = pd.DataFrame({"score": rows, "pay": np.random.default_rng(seed).random(3_000)})
+        made = tm.synthesize(table, schema, tm.Budget(epsilon, 0), rng=np.random.default_rng(seed))
+        drawn = pd.DataFrame(made.sample(3_000, np.random.default_rng(0)))["score"].to_numpy()
+        below = [np.searchsorted(np.sort(each), places, "right") / 3_000 for each in (drawn, rows)]
+        found.append(np.abs(below[0] - below[1]).max())
+    assert np.mean(found) < most
 
 
 @pytest.mark.parametrize("later", [0, 1, 2, 3])

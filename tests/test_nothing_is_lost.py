@@ -19,10 +19,10 @@ from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms import default
 from trigmech.noisy_moments import NoisyMoments
-from trigmech.planning import contrasted, tables
+from trigmech.planning import closer, contrasted, peaks
+from trigmech.planning.closer import closer_looks
 from trigmech.planning.dependence import cells_of, design_dependence
 from trigmech.planning.shares import Shares
-from trigmech.planning.tables import closer_looks
 from trigmech.queries.base import moved
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Contrasts
@@ -240,8 +240,8 @@ def test_no_more_finer_intervals_are_looked_at_than_files_hold(monkeypatch):
     design = tm.design(10**6, schema, tm.Budget(10.0, 1e-6)).measured
     columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 1e-6)
                for partition in (column.cut(np.linspace(-1, 1, 33)) for column in design.partitions)]
-    assert sum(look.query.size for look in closer_looks(design, columns)) == 2 * 32 * tables.FINER
-    monkeypatch.setattr(tables, "MOST_FINER", 40 * tables.FINER)
+    assert sum(look.query.size for look in closer_looks(design, columns)) == 2 * 32 * peaks.FINER
+    monkeypatch.setattr(closer, "MOST_FINER", 40 * peaks.FINER)
     assert [(look.query.column, look.query.interval) for look in closer_looks(design, columns)] == [
         (0, i) for i in range(31, -1, -1)] + [(1, i) for i in range(31, 23, -1)]
 

@@ -9,7 +9,8 @@ import pytest
 import trigmech as tm
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms.table import design_dependence
-from trigmech.planning.tables import closer_looks, plan_tables
+from trigmech.planning.closer import closer_looks
+from trigmech.planning.tables import plan_tables
 from trigmech.queries.base import UNIT, Measurement, sensitivity_of
 from trigmech.queries.one_way import Detail
 

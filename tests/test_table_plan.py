@@ -13,12 +13,13 @@ from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning import dependence, tables
 from trigmech.planning.allocation import GaussianVector, InfinityBlocks, LaplaceVector
+from trigmech.planning.closer import closer_looks
 from trigmech.planning.design import Regime
 from trigmech.planning.error_model import Selection
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.search import plan_moments
 from trigmech.planning.shares import Shares
-from trigmech.planning.tables import closer_looks, plan_tables
+from trigmech.planning.tables import plan_tables
 from trigmech.workload import SecondMoments
 
 # Two numbers, one of them with a special value, one with 7 levels, and a column of three categories.
@@ -75,7 +76,7 @@ def columns_with(design, mass):
 @pytest.mark.parametrize("epsilon", [50.0, 1.0, 0.6])
 def test_heavy_intervals_are_those_that_exceed_the_noise_the_last_of_a_column_first(epsilon):
     design = planned(epsilon=epsilon)
-    least = max(1.0 / 64.0, 8.0 * design.closer_deviation)
+    least = max(1.0 / 64.0, 8.0 * design.closer_deviation(design.numbers))
     mass = {3: 1.001 * least, 40: 0.999 * least, 7: min(2.0 * least, 0.3), 11: 1.01 * least}
     mass[60] = 1.0 - sum(mass.values())
     assert mass[60] > least
@@ -96,7 +97,7 @@ def test_heavy_intervals_are_those_that_exceed_the_noise_the_last_of_a_column_fi
 def test_parts_of_a_wide_interval_are_looked_at_closer_if_the_whole_is_heavy(delta):
     """A look that counts has wide intervals; prefix sums have narrow ones, whose parts count alone."""
     design = plan_tables(1_000, Domain(2), tm.Budget(10.0, delta))
-    least, (partition, other) = 8.0 * design.closer_deviation, design.partitions
+    least, (partition, other) = 8.0 * design.closer_deviation(design.numbers), design.partitions
     edges = partition.edges
     place = next(i for i in range(partition.intervals) if edges[i] <= 0.1 < edges[i + 1])
     column = ReleasedColumn(partition.cut(np.sort(np.append(edges, edges[place] + np.array([0.25, 0.5]) * np.diff(
@@ -130,7 +131,7 @@ def test_an_interval_of_one_level_is_not_looked_at_closer_and_one_of_two_is():
 def test_an_interval_of_a_few_levels_need_only_be_clear_of_noise(width, looked):
     levels = np.linspace(-1.0, 1.0, 100 * width)
     design = plan_tables(10**5, Domain(1, [], [(0, tuple(levels))]), tm.Budget(1.0, 1e-6))
-    clear = 8.0 * design.closer_deviation
+    clear = 8.0 * design.closer_deviation(design.numbers)
     assert 1.1 * clear < 1.0 / 64.0
     mass = np.full(100, 0.9 * clear)
     mass[[5, 30]] = 1.1 * clear

@@ -236,7 +236,7 @@ def test_a_release_with_parts_is_saved_and_asked(tmp_path):
     rng = np.random.default_rng(2)
     table = pd.DataFrame({"delay": delays(3000, rng), **{f"y{i}": rng.random(3000) for i in range(3)}})
     schema = tm.Schema([tm.Column("delay", -60, 1500, "integer"), *(tm.Column(f"y{i}", 0, 1) for i in range(3))])
-    release = tm.synthesize(table, schema, tm.Budget(1.0, 0.0), rng=np.random.default_rng(0))
+    release = tm.synthesize(table, schema, tm.Budget(0.4, 0.0), rng=np.random.default_rng(0))
     details = [each.query for each in release.release.closer]
     assert any(each.by_parts and each.edges[0] == -1.0 for each in details)
     release.save(tmp_path / "delay.tm")

@@ -15,11 +15,12 @@ from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
+from trigmech.planning.closer import closer_looks
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.design import Agenda, Regime, Round
 from trigmech.planning.selection import select_tables
 from trigmech.planning.shares import Shares, budget_of, planned_shares, shares_of
-from trigmech.planning.tables import PROOF, TableDesign, closer_looks, plan_tables
+from trigmech.planning.tables import PROOF, TableDesign, plan_tables
 from trigmech.privacy.budget import Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look
@@ -146,10 +147,9 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     session.charge(*design.charges)
     looks = _looked(counts, design, session, rows.n)
     smooth = released_columns(looks)
-    columns = [with_whole_peaks(own, look.query, design.closer_deviation)
-               for own, look in zip(smooth, looks, strict=True)]
+    columns, asked = _asked_closer(design, smooth)
     closer: tuple[Measurement[Detail], ...] = ()
-    if design.closer is not None and (asked := closer_looks(design, columns)):
+    if design.closer is not None and asked:
         closer, among = session.measured(rows, asked, design.closer), sum(each.query.size for each in asked)
         for j, look in enumerate(looks):
             own = [each for each in closer if each.query.column == j]
@@ -164,6 +164,30 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     again = select_tables(design, columns, release.tables, *strengths_of(release))
     more = session.measured(rows, again, design.selected)
     return replace(release, measurements=(*release.measurements, *more), importance=design.triples)
+
+
+def _asked_closer(design: TableDesign, smooth: Sequence[ReleasedColumn]
+                  ) -> tuple[list[ReleasedColumn], tuple[Measurement[Detail], ...]]:
+    """Return the columns, with the positions that are looked at closer, and these closer looks.
+
+    The noise is in proportion to the number of columns that have any, or to its root. So this is the smallest number
+    for which at most as many columns are found to need a closer look by its noise.
+    """
+    def asked(count: int) -> tuple[list[ReleasedColumn], tuple[Measurement[Detail], ...]]:
+        columns = [with_whole_peaks(own, look.query, design.closer_deviation(count))
+                   for own, look in zip(smooth, design.looks, strict=True)]
+        return columns, closer_looks(design, columns, count)
+
+    if design.closer is None:
+        return list(smooth), ()
+    low, high = 1, max(design.numbers, 1)
+    while low < high:
+        count = (low + high) // 2
+        if len({each.query.column for each in asked(count)[1]}) <= count:
+            high = count
+        else:
+            low = count + 1
+    return asked(high)
 
 
 def _looked(counts: list[Array], design: TableDesign, session: Session,

@@ -77,7 +77,6 @@ from trigmech._html import html_table
 from trigmech.domain import Domain
 from trigmech.functions.partition import Partition, columns_of, even_edges, of_one_size, scored_columns, with_ends
 from trigmech.functions.prefix_sums import ROUNDED_UP
-from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import (
     LEAST_COUNTED,
     MOST_CONTRASTED,
@@ -92,13 +91,12 @@ from trigmech.planning.contrasted import (
     most_products,
 )
 from trigmech.planning.design import Regime, Round
-from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, in_parts, parts_of, peaks
+from trigmech.planning.peaks import FINER
 from trigmech.planning.shares import Shares, look_parts, planned_shares
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import (
     Contrasts,
-    Detail,
     Histogram,
     HistogramWithEnds,
     Look,
@@ -112,9 +110,8 @@ PROOF = "look-and-tables"
 LEAST_INTERVALS = 64
 # Under normal noise a number with more levels has ends even if each level is an interval. With fewer it loses by them.
 MOST_WITHOUT_ENDS = 32
-# An interval with at most SINGLE levels is heavy by its noise alone. The most finer intervals of all columns together:
-# more would not fit into a file.
-SINGLE, MOST_FINER = 4, 2**22
+# The most finer intervals of all columns together. More would not fit into a file.
+MOST_FINER = 2**22
 # The most entries of all tables of a round together, and of all tables at the resolution of positions.
 MOST_ENTRIES, MOST_FINE_ENTRIES = 2**18, 2**17
 # The same for tables of tails, which have at most about 50 x 50 cells, and the most positions in their maps.
@@ -181,20 +178,20 @@ class TableDesign:
         return self.first[0].charge.law == "gaussian"
 
     @property
-    def closer_weight(self) -> float:
-        """The weight of each frequency of the details."""
-        looked = sum(partition.value is not None for partition in self.partitions)
-        return 1.0 / math.sqrt(2.0 * looked) if self.gaussian else 1.0 / (2.0 * looked)
+    def numbers(self) -> int:
+        """How many columns are numbers."""
+        return sum(partition.value is not None for partition in self.partitions)
 
-    @property
-    def closer_deviation(self) -> float:
-        """The standard deviation of the noise in a frequency of the details; infinite without a charge for them."""
-        return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
+    def closer_weight(self, columns: int) -> float:
+        """Return the weight of each frequency of the details of so many columns, at least 1."""
+        return 1.0 / math.sqrt(2.0 * columns) if self.gaussian else 1.0 / (2.0 * columns)
 
-    @property
-    def clear(self) -> float:
-        """The least frequency of an interval that is looked at closer: the noise of its parts does not hide it."""
-        return HEAVY_BY_NOISE * self.closer_deviation
+    def closer_deviation(self, columns: int) -> float:
+        """Return the standard deviation of the noise in a frequency of the details of so many columns.
+
+        It is infinite without a charge for details.
+        """
+        return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight(columns)
 
     def deviation(self, charge: Charge | None, entries: int = 1) -> float:
         """Return the standard deviation of a charge's noise in each of some entries; infinite without a charge."""
@@ -264,8 +261,8 @@ class TableDesign:
             lines.append(f"  noise in a frequency {min(noise):.2g} to {max(noise):.2g}" if one.charge.law != "linf" else
                          f"  {', '.join(means)}; noise in each {max(noise):.2g}")
         if self.closer is not None:
-            lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise "
-                         f"{self.closer_deviation:.2g}")
+            lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise at most "
+                         f"{self.closer_deviation(self.numbers):.2g}")
         if self.dependence is not None:
             d = len(self.partitions)
             what = "products of contrasts" if self.dependence.law == "linf" else "tables"
@@ -347,39 +344,6 @@ def _look(j: int, whole: Partition, partition: Partition, contrasted: bool, gaus
     if edges is None:
         return (PrefixSums if gaussian else Histogram)(j, partition)
     return (PrefixSumsWithEnds if gaussian else HistogramWithEnds)(j, partition.cut(edges))
-
-
-def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:
-    """Return the details of heavy intervals, with at most `MOST_FINER` finer intervals together.
-
-    An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them, or
-    most rows (:func:`trigmech.planning.peaks.wide_intervals`). The last interval comes first, so that the division of
-    one does not move the others. One of a few levels need not hold much: round numbers are heavy, and where another
-    column changes at them, two levels have rows on both sides. Where a look counted wide intervals, those of the column
-    are parts of them, and one may hold all rows of the whole: the rows of the whole count.
-    """
-    room, clear, deviation = MOST_FINER, design.clear, design.closer_deviation
-    found = list[Measurement[Detail]]()
-    for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
-        partition, k, wide = column.partition, len(column.partition.indicators), in_parts(look.query, column, deviation)
-        rows, whole = column.mass[k:], np.zeros_like(wide)
-        if look.query.encoding == "frequencies":
-            own = look.query.partition.holding(partition)
-            rows = np.bincount(own, rows)[own].astype(np.float64)
-            alone = np.bincount(own)[own] == 1
-            whole = peaks(look.query.partition, column, deviation)[own] & alone
-            if partition.levels is not None:
-                # A closer look at some of a few levels would leave its noise in the density of all.
-                few = np.diff(look.query.partition.first_levels)[own] <= MOST_LEVELS
-                rows = np.where(few & ~alone, 0.0, rows)
-        for i in np.flatnonzero((rows >= clear) | whole | wide)[::-1].tolist():
-            held = float(column.mass[k + i])
-            finer = partition.parts(i, parts_of(held, deviation)) if wide[i] else partition.finer(i, FINER)
-            heavy = held >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
-            if heavy and 2 < len(finer) <= room + 1:
-                found.append(Measurement(Detail(j, partition, i, finer), design.closer_weight))
-                room -= len(finer) - 1
-    return tuple(found)
 
 
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:

@@ -22,6 +22,8 @@ from trigmech.reconstruction.pieces import PRICE, pieces, places_of
 
 # A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
 PRECISE = 4.0
+# The price of a piece, in variances of the noise, as where pieces compete with a smooth density.
+EVIDENCE = 10.0
 # The prior probability that an interval that stands out has a shared value, and the number of parts of the interval's
 # rows that this value can have.
 SHARED, SHARES = .2, 32
@@ -77,8 +79,12 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail], among: int,
     else:
         masses = np.where(clear, masses, (mass - held) * width / width[~clear].sum())
     edges, made = places_of(finer, ends, np.repeat(masses / width, width))
-    if shape is not None and look.law == "laplace" and not clear.any():
-        edges, made = finer, with_a_shared_value(np.clip(look.known, -LARGEST, LARGEST), look.deviation, mass, shape)
+    if shape is not None and look.law == "laplace":
+        values = np.clip(look.known, -LARGEST, LARGEST)
+        likely, surprise = with_a_shared_value(values, look.deviation, mass, shape)
+        by_pieces = np.abs(values - np.repeat(masses / width, width)).sum() * (math.sqrt(2.0) / look.deviation)
+        if not clear.any() or surprise < by_pieces + 0.5 * EVIDENCE * (len(width) - 1):
+            edges, made = finer, likely
     return _divided(column, interval, edges, made)
 
 
@@ -136,15 +142,17 @@ def _opened(look: Measurement[Detail], mass: float) -> Opened:
     return opened_histogram(own, values / mass, deviation / mass, False)
 
 
-def with_a_shared_value(values: Array, deviation: float, total: float, shape: Array) -> Array:
+def with_a_shared_value(values: Array, deviation: float, total: float, shape: Array) -> tuple[Array, float]:
     """Return the posterior mean (m,) of levels' frequencies, from counts with Laplace noise, and their known total.
+
+    Also return -log of the marginal likelihood without a constant: the mean absolute residual in scales of the noise.
 
     Either the levels have the parts ``shape`` (m,) of the total, or with the probability `SHARED` one of them, each
     with the same probability, has any part of the total more.
     """
     m, part = len(values), (np.arange(SHARES) + 0.5) / SHARES
     if not total > 0.0:
-        return np.full(m, max(total, 0.0) / m)
+        return np.full(m, max(total, 0.0) / m), math.inf
     scale = max(deviation / math.sqrt(2.0), 1e-12 * total)
     rest = (1.0 - part) * (total * shape)[:, None]
     away = np.abs(values[:, None] - rest)
@@ -155,7 +163,7 @@ def with_a_shared_value(values: Array, deviation: float, total: float, shape: Ar
     odds, usual = SHARED * np.exp(least - surprise) / (m * SHARES), (1.0 - SHARED) * math.exp(least - alone)
     # The total parts that the shape has, and that each level has more.
     kept, more = usual + (odds * (1.0 - part)).sum(), (odds * part).sum(axis=1)
-    return np.asarray(total * (kept * shape + more) / (kept + more.sum()))
+    return np.asarray(total * (kept * shape + more) / (kept + more.sum())), least - math.log(usual + odds.sum())
 
 
 def _shared(column: ReleasedColumn, measured: Partition,

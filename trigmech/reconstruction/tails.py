@@ -23,7 +23,7 @@ SHAPES, SCALES = (-0.2, 0.0, 0.2, 0.45), 24
 EVIDENCE = 10.0
 # A smooth density ends where less than this part of a standard deviation of the noise is outside, and at most this
 # part of its mass.
-HIDDEN, LARGEST_HIDDEN = 0.5, 0.005
+HIDDEN, LARGEST_HIDDEN = 0.25, 0.0025
 # An interval holds something beyond doubt if it holds so many deviations of its noise.
 SPIKE = 4.0
 # A tail has at least so many intervals; and so many pieces of equal density, each with half of the mass that is left.

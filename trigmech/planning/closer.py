@@ -1,0 +1,52 @@
+"""Closer looks at heavy intervals of columns, by their released distributions. Public."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, in_parts, parts_of, peaks
+from trigmech.planning.tables import MOST_FINER, TableDesign
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail
+
+# An interval with at most so many levels is heavy by its noise alone.
+SINGLE = 4
+
+
+def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
+                 count: int | None = None) -> tuple[Measurement[Detail], ...]:
+    """Return the details of heavy intervals, with at most `MOST_FINER` finer intervals together.
+
+    ``count`` is the number of columns of which the noise decides what is heavy, if it is not that of all numbers. If
+    fewer columns have details, their noise is less.
+
+    An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them, or
+    most rows (:func:`trigmech.planning.peaks.wide_intervals`). The last interval comes first, so that the division of
+    one does not move the others. One of a few levels need not hold much: round numbers are heavy, and where another
+    column changes at them, two levels have rows on both sides. Where a look counted wide intervals, those of the column
+    are parts of them, and one may hold all rows of the whole: the rows of the whole count.
+    """
+    room, deviation = MOST_FINER, design.closer_deviation(count or design.numbers)
+    found = list[Detail]()
+    for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
+        partition, k, wide = column.partition, len(column.partition.indicators), in_parts(look.query, column, deviation)
+        rows, whole = column.mass[k:], np.zeros_like(wide)
+        if look.query.encoding == "frequencies":
+            at = look.query.partition.holding(partition)
+            rows = np.bincount(at, rows)[at].astype(np.float64)
+            alone = np.bincount(at)[at] == 1
+            whole = peaks(look.query.partition, column, deviation)[at] & alone
+            if partition.levels is not None:
+                # A closer look at some of a few levels would leave its noise in the density of all.
+                few = np.diff(look.query.partition.first_levels)[at] <= MOST_LEVELS
+                rows = np.where(few & ~alone, 0.0, rows)
+        for i in np.flatnonzero((rows >= HEAVY_BY_NOISE * deviation) | whole | wide)[::-1].tolist():
+            own = float(column.mass[k + i])
+            finer = partition.parts(i, parts_of(own, deviation)) if wide[i] else partition.finer(i, FINER)
+            heavy = own >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
+            if heavy and 2 < len(finer) <= room + 1:
+                found.append(Detail(j, partition, i, finer))
+                room -= len(finer) - 1
+    held = len({each.column for each in found})
+    return tuple(Measurement(each, design.closer_weight(held)) for each in found)
