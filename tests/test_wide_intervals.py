@@ -3,11 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from test_paid_rounds import paid
 
 import trigmech as tm
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.closer import FOUND, closer_looks
 from trigmech.planning.peaks import LARGE, LARGE_BY_NOISE, LEAST_PARTS, TELLING, in_parts, parts_of, wide_intervals
+from trigmech.planning.tables import plan_tables
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Histogram, HistogramWithEnds, PrefixSums
 from trigmech.queries.signs import Signs
@@ -122,18 +125,18 @@ def test_parts_are_as_many_as_noise_tells_apart():
     assert [parts_of(0.8, each) for each in (0.2, 0.1, 0.05, 0.01, 0.001)] == [4, 4, 6, 18, 86]
     whole = Partition((), 0, even_edges(LEVELS, 3), LEVELS)
     for i in range(3):
-        edges = whole.parts(i, 6)
+        edges = whole.parts(i, 6, 1024)
         count = np.diff(np.searchsorted(LEVELS, edges, side="left") + (edges == 1.0))
         assert edges[[0, -1]].tolist() == whole.edges[i : i + 2].tolist()
         assert len(count) == 6
         assert count.sum() == 267
         assert count.max() - count.min() <= 1
         # As many as there are levels.
-        np.testing.assert_array_equal(whole.parts(i, 267), whole.finer(i, 267))
+        np.testing.assert_array_equal(whole.parts(i, 267, 1024), whole.finer(i, 267))
     smooth = Partition((), 0, np.array([-1.0, -0.5, 1.0]))
-    np.testing.assert_allclose(smooth.parts(1, 3), [-0.5, 0.0, 0.5, 1.0])
+    np.testing.assert_allclose(smooth.parts(1, 3, 1023), [-0.5, 0.0, 0.5, 1.0])
     narrow = Partition((), 0, np.array([-1.0, np.nextafter(-1.0, 0.0), 1.0]))
-    assert len(narrow.parts(0, 8)) == 2
+    assert len(narrow.parts(0, 8, 1024)) == 2
 
 
 @pytest.fixture(params=[None, LEVELS], ids=["smooth", "levels"])
@@ -141,7 +144,7 @@ def interval(request):
     """A column of which the second of four intervals was measured in eight parts: rows are in the first three."""
     whole = Partition((), 0, even_edges(request.param, 4), request.param)
     column = ReleasedColumn(whole, np.array([0.1, 0.7, 0.2, 0.0]), 0.01)
-    detail = Detail(0, whole, 1, whole.parts(1, 8))
+    detail = Detail(0, whole, 1, whole.parts(1, 8, 1024))
     assert detail.by_parts
     assert not Detail(0, whole, 1, whole.finer(1, 1024)).by_parts
     return column, detail
@@ -174,7 +177,8 @@ def test_rows_are_where_the_parts_show_them(interval):
 
 def test_the_guess_stays_where_the_parts_do_not_contradict_it(interval):
     column, detail = interval
-    finer = column.partition.cut(np.sort(np.concatenate([column.partition.edges, column.partition.parts(1, 16)[1:-1]])))
+    within = column.partition.parts(1, 16, 1024)[1:-1]
+    finer = column.partition.cut(np.sort(np.concatenate([column.partition.edges, within])))
     shape = np.exp(-0.5 * np.square((np.arange(16) - 7.5) / 2.0))
     guess = ReleasedColumn(finer, np.concatenate([[0.1], 0.7 * shape / shape.sum(), [0.2, 0.0]]), 0.01)
     true = 0.7 * shape.reshape(8, 2).sum(axis=1) / shape.sum()
@@ -249,3 +253,111 @@ def test_a_release_with_parts_is_saved_and_asked(tmp_path):
 
     answer = again.error_bars(early)
     assert 0.0 < answer.error.bound < 0.5
+
+
+def narrow_design(n=20_000, numbers=4, epsilon=1.0):
+    columns = [tm.Column("x", -60, 1500, "integer"), *(tm.Column(f"y{i}", 0, 1) for i in range(numbers - 1))]
+    return plan_tables(n, tm.Schema(columns).domain, tm.Budget(epsilon, 0.0))
+
+
+def spread_columns(design, places):
+    """Columns of which these have nine in ten rows in the third interval of their look, and the others have no rows."""
+    made = []
+    for j, partition in enumerate(design.partitions):
+        mass = np.zeros(partition.size)
+        if j in places:
+            mass = np.where(np.arange(partition.size) == len(partition.indicators) + 2, 0.9, 0.1 / (partition.size - 1))
+        made.append(ReleasedColumn(partition, mass, 0.001))
+    return made
+
+
+@pytest.mark.parametrize("places", [(0,), (1,), (0, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("epsilon", [0.2, 0.6, 1.0])
+def test_details_of_few_columns_have_less_noise_and_move_no_further(places, epsilon):
+    design = narrow_design(epsilon=epsilon)
+    asked = closer_looks(design, spread_columns(design, places), len(places))
+    assert {each.query.column for each in asked} == set(places)
+    deviation = design.closer_deviation(len(places))
+    assert deviation == pytest.approx(design.closer_deviation(4) * len(places) / 4)
+    for each in asked:
+        twice = FOUND * deviation <= 0.9 and each.query.column in wide_of(asked)
+        assert design.deviation(design.closer) / each.weight == pytest.approx(deviation * (1.0 + twice))
+    # The weighted vector moves by at most 1/n, as is stated, and as all pairs of one row show.
+    assert paid(design.closer, asked, design.n)
+    rng, worst = np.random.default_rng(0), 0.0
+    rows = rng.uniform(-1.0, 1.0, (400, 4))
+    low, high = design.partitions[0].edges[2:4]
+    rows[::2, 0] = LEVELS_OF_X[np.searchsorted(LEVELS_OF_X, rng.uniform(low, high, 200)) - 1]
+    for j in (1, 2, 3):
+        rows[::3, j] = rng.uniform(*design.partitions[j].edges[2:4], 134)
+    rows[1::2, 0] = rng.choice(LEVELS_OF_X, 200)
+    held = np.hstack([each.weight * each.query.sparse(rows).toarray() for each in asked])
+    for i in range(len(rows)):
+        worst = max(worst, float(np.abs(held - held[i]).sum(axis=1).max()))
+    assert worst <= 1.0 + 1e-12
+    assert worst > (0.99 if len(places) < 4 else 0.7)
+
+
+LEVELS_OF_X = np.linspace(-1.0, 1.0, 1561)
+
+
+def wide_of(asked):
+    return {each.query.column for each in asked if each.query.by_parts}
+
+
+def test_both_sizes_are_asked_where_a_shared_value_would_be_found():
+    design = narrow_design(epsilon=0.2)
+    asked = closer_looks(design, spread_columns(design, (1,)), 1)
+    assert [each.query.by_parts for each in asked] == [True, False]
+    parts, finest = (each.query for each in asked[:2])
+    assert finest.divides(parts)
+    assert not parts.divides(finest)
+    # Of two sizes, so they are not disjoint; and the wider parts consist of finest ones.
+    assert parts.disjoint != finest.disjoint
+    assert np.isin(parts.edges, finest.edges).all()
+    # With more noise the wider parts alone are measured, with all of the weight.
+    noisy = narrow_design(epsilon=0.05)
+    alone = closer_looks(noisy, spread_columns(noisy, (1,)), 1)
+    assert [each.query.by_parts for each in alone] == [True]
+
+
+@pytest.mark.parametrize("levels", [None, LEVELS], ids=["smooth", "levels"])
+def test_a_shared_value_is_found_in_an_interval_that_is_measured_in_parts(levels):
+    whole = Partition((), 0, even_edges(levels, 4), levels)
+    column = ReleasedColumn(whole, np.array([0.1, 0.8, 0.1, 0.0]), 0.01)
+    finest = Detail(0, whole.cut(whole.edges), 1, whole.finer(1, 1024))
+    parts = Detail(0, whole, 1, whole.parts(1, 6, 1024))
+    rng, at, shared = np.random.default_rng(1), finest.size // 3, 0.5
+    # Half of the rows have one value, and three in ten are in the last two parts.
+    true = np.where(np.arange(parts.size) >= 4, 0.15, 0.0)
+    true[np.searchsorted(parts.edges[1:-1], finest.edges[at : at + 2].mean(), "right")] += shared
+    fine = np.where(finest.edges[1:] > parts.edges[4], 0.3 / (finest.edges[1:] > parts.edges[4]).sum(), 0.0)
+    fine[at] += shared
+    for _ in range(6):
+        looks = [noisy(parts, true, 0.04, rng), noisy(finest, fine, 0.04, rng)]
+        found = with_details(column, whole, looks, finest.size + parts.size, column)
+        assert found.mass.sum() == pytest.approx(1.0)
+        low, high = finest.edges[at : at + 2]
+        assert share(found, low, high) == pytest.approx(shared, abs=0.15)
+        if levels is None:
+            # As narrow as the closer look goes, so that it is an atom.
+            assert {float(low), float(high)} <= set(found.partition.edges.tolist())
+        assert share(found, parts.edges[4], parts.edges[6]) == pytest.approx(0.3, abs=0.17)
+        # Without the finest parts it is spread over a part.
+        alone = with_details(column, whole, looks[:1], parts.size, column)
+        assert share(alone, low, high) < 0.1
+
+
+@pytest.mark.parametrize("values", [1e300, -1e300, 0.0])
+def test_no_noise_in_finest_parts_ends_a_release_that_is_paid(interval, values):
+    column, detail = interval
+    whole = column.partition
+    finest = Detail(0, whole.cut(whole.edges), 1, whole.finer(1, 1024))
+    for own in (np.full(finest.size, values), np.r_[values, np.zeros(finest.size - 1)]):
+        for noise in (1e-12, 0.1, 1e300):
+            looks = [Measurement(detail, values=np.full(8, 0.1), noise=noise, law="laplace"),
+                     Measurement(finest, values=own, noise=noise, law="laplace")]
+            found = with_details(column, whole, looks, finest.size + 8, column)
+            assert np.isfinite(found.mass).all()
+            assert found.mass.min() >= 0.0
+            assert found.mass.sum() == pytest.approx(1.0)

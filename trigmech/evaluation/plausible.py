@@ -163,6 +163,9 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
         return replace(column, mass=held)
     edges, under = partition.edges, np.concatenate([[0.0], below[:-1], [rest]])
     for each in closer:
+        if any(each.query.divides(other.query) for other in closer):
+            # It tells values that many rows share, which the released column has, and nothing else.
+            continue
         own = each.query.edges
         low, high = np.interp(own[[0, -1]], edges, under)
         noisy = (np.clip(each.known, -LARGEST, LARGEST)

@@ -123,11 +123,16 @@ class Partition:
         # Where floats are not dense enough for so many.
         return edges if (np.diff(edges) > 0).all() else np.array([low, high])
 
-    def parts(self, interval: int, count: int) -> Array:
-        """Return the edges of at most ``count`` parts of an interval, equally long or with about as many levels."""
-        finer = self.finer(interval, count)
-        if self.levels is None or len(finer) <= count + 1:
+    def parts(self, interval: int, count: int, finest: int) -> Array:
+        """Return the edges of at most ``count`` parts of an interval, equally long or with about as many levels.
+
+        These are some of the edges of the finest parts, which are those of :meth:`finer`.
+        """
+        finer = self.finer(interval, finest)
+        if len(finer) <= count + 1:
             return finer
+        if self.levels is None:
+            return finer[np.rint(np.linspace(0, len(finer) - 1, count + 1)).astype(np.int64)]
         return np.concatenate([finer[:1], even_edges(self.levels_in(interval), count)[1:-1], finer[-1:]])
 
     def levels_in(self, interval: int) -> Array:

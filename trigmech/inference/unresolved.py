@@ -131,7 +131,9 @@ def unresolved(release: Release, constrained: ConstrainedRows) -> list[Unresolve
 
 def _measured(query: Look, details: Sequence[Detail]) -> Partition:
     """Return the partition into the finest measured intervals: the details', or those where no sign changes."""
-    return query.partition.cut(np.unique(np.concatenate([query.resolved, *(each.edges for each in details)])))
+    # The finest parts of an interval of which wider parts were measured tell shared values and nothing else.
+    told = [each.edges for each in details if not any(each.divides(other) for other in details)]
+    return query.partition.cut(np.unique(np.concatenate([query.resolved, *told])))
 
 
 def excess(column: ReleasedColumn, partition: Partition) -> Array:

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, in_parts, parts_of, peaks
 from trigmech.planning.tables import MOST_FINER, TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 
-# An interval with at most so many levels is heavy by its noise alone.
-SINGLE = 4
+# An interval with at most so many levels is heavy by its noise alone. A value that many rows share is found with so
+# many standard deviations, also with half of the weight.
+SINGLE, FOUND = 4, 16.0
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
@@ -26,9 +28,12 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
     one does not move the others. One of a few levels need not hold much: round numbers are heavy, and where another
     column changes at them, two levels have rows on both sides. Where a look counted wide intervals, those of the column
     are parts of them, and one may hold all rows of the whole: the rows of the whole count.
+
+    If a wide interval is measured in a few parts, its finest parts are measured, too, where they would show a value
+    that all its rows share. Then the details of its column have half of the weight.
     """
     room, deviation = MOST_FINER, design.closer_deviation(count or design.numbers)
-    found = list[Detail]()
+    found, twice = list[Detail](), dict[int, Partition]()
     for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
         partition, k, wide = column.partition, len(column.partition.indicators), in_parts(look.query, column, deviation)
         rows, whole = column.mass[k:], np.zeros_like(wide)
@@ -43,10 +48,17 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
                 rows = np.where(few & ~alone, 0.0, rows)
         for i in np.flatnonzero((rows >= HEAVY_BY_NOISE * deviation) | whole | wide)[::-1].tolist():
             own = float(column.mass[k + i])
-            finer = partition.parts(i, parts_of(own, deviation)) if wide[i] else partition.finer(i, FINER)
+            finer = finest = partition.finer(i, FINER)
+            if wide[i]:
+                finer = partition.parts(i, parts_of(own, deviation), FINER)
             heavy = own >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
             if heavy and 2 < len(finer) <= room + 1:
                 found.append(Detail(j, partition, i, finer))
                 room -= len(finer) - 1
-    held = len({each.column for each in found})
-    return tuple(Measurement(each, design.closer_weight(held)) for each in found)
+            if wide[i] and own >= FOUND * deviation and len(finest) <= room + 1:
+                # The same partition once more: these details are not disjoint from the column's others.
+                twice[j] = twice.get(j) or partition.cut(partition.edges)
+                found.append(Detail(j, twice[j], i, finest))
+                room -= len(finest) - 1
+    weight = design.closer_weight(max(len({each.column for each in found}), 1))
+    return tuple(Measurement(each, weight / (1.0 + (each.column in twice))) for each in found)

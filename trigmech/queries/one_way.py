@@ -384,6 +384,11 @@ class Detail(Cells):
     def written(self, book: Book) -> tuple[list[int], Array]:
         return [book.partition(self.column, self.partition), self.interval], self.edges
 
+    def divides(self, other: "Detail") -> bool:
+        """Whether the other detail measures wider parts of the same interval."""
+        return (other.column == self.column and other.by_parts and not self.by_parts
+                and bool((other.edges[[0, -1]] == self.edges[[0, -1]]).all()))
+
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
         (column, partition), interval, edges = book.partition_at(integers.one()), integers.one(), floats.rest()

@@ -16,7 +16,7 @@ from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.columns import LEAST_REST, NEGLIGIBLE, Opened, opened_histogram
-from trigmech.reconstruction.cuts import cut
+from trigmech.reconstruction.cuts import cut, joined
 from trigmech.reconstruction.frequencies import LARGEST
 from trigmech.reconstruction.pieces import PRICE, pieces, places_of
 
@@ -44,7 +44,10 @@ def with_details(column: ReleasedColumn, measured: Partition,
         at = int(np.searchsorted(measured.edges, low))
         whole = measured.levels is not None and measured.edges[at] == low and measured.edges[at + 1] == high
         if look.query.by_parts and look.law == "laplace":
-            column = with_parts(column, look, guess)
+            finest = next((each for each in details if each.query.divides(look.query)), None)
+            column = with_parts(column, look, guess, _shared_values(finest, among))
+            continue
+        if any(look.query.divides(each.query) for each in details):
             continue
         shape = _shape(guess, look.query.edges) if whole and look.query.size <= MOST_LEVELS else None
         column = looked_closer(column, look, among, shape)
@@ -95,42 +98,68 @@ def _divided(column: ReleasedColumn, interval: int, edges: Array, mass: Array) -
     return replace(column, partition=finer, mass=np.concatenate([column.mass[:at], mass, column.mass[at + 1 :]]))
 
 
-def with_parts(column: ReleasedColumn, look: Measurement[Detail], guess: ReleasedColumn) -> ReleasedColumn:
+def with_parts(column: ReleasedColumn, look: Measurement[Detail], guess: ReleasedColumn,
+               shared: tuple[Array, Array] | None = None) -> ReleasedColumn:
     """Return a column in which a few parts of a position were measured.
 
     The interval is like a column of its own, with a smooth density or pieces, whichever explains the parts better.
     This distribution and that of ``guess``, the column by its look alone, are averaged by how likely they are.
+
+    shared ((s, 2), (s,)): Intervals with values that many rows share, and the masses of these, which are no part of the
+      density.
     """
     query, k = look.query, len(column.partition.indicators)
     (low, high), mass = query.edges[[0, -1]], float(column.mass[k + query.interval])
     if mass <= LEAST_REST:
         return column
-    opened = _opened(look, mass)
+    edges, held = shared or (np.empty((0, 2)), np.empty(0))
+    held = held * min(1.0, mass / max(float(held.sum()), LEAST_REST))
+    rest = max(mass - float(held.sum()), LEAST_REST)
+    places = np.searchsorted(query.edges[1:-1], edges.mean(axis=1), side="right")
+    values = np.clip(look.known, -LARGEST, LARGEST) - np.bincount(places, held, query.size)
+    opened = _opened(look, values / rest, min(look.deviation, LARGEST) / rest)
     made = opened.under(None)
     if query.partition.levels is None:
-        edges = low + (high - low) * 0.5 * (made.partition.edges[1:-1] + 1.0)
+        ends = low + (high - low) * 0.5 * (made.partition.edges[1:-1] + 1.0)
     else:
         levels, first = query.partition.levels_in(query.interval), made.partition.first_levels[1:-1]
-        edges = 0.5 * (levels[first - 1] + levels[first])
-    found = _divided(column, query.interval, np.concatenate([[low], edges, [high]]), mass * made.mass)
-    if opened.density is None:
-        return found
-    away = np.clip(look.known, -LARGEST, LARGEST) - mass * _shape(guess, query.edges)
-    surprise = float((np.clip(away / min(look.deviation, LARGEST), -1e140, 1e140) ** 2).sum())
-    part = float(expit(0.5 * (min(opened.density.surprise, 1e300) - surprise)))
+        ends = 0.5 * (levels[first - 1] + levels[first])
+    found = _divided(column, query.interval, np.concatenate([[low], ends, [high]]), rest * made.mass)
+    if opened.density is not None:
+        away = (values - rest * _shape(guess, query.edges)) / min(look.deviation, LARGEST)
+        surprise = float((np.clip(away, -1e140, 1e140) ** 2).sum())
+        found = _mixed(found, guess, low, high, float(expit(0.5 * (min(opened.density.surprise, 1e300) - surprise))))
+    for own, rows in zip(edges, held.tolist(), strict=True):
+        found = joined(found, *own.tolist())
+        at = k + int(np.searchsorted(found.partition.edges[1:-1], own.mean(), side="right"))
+        found = replace(found, mass=found.mass + rows * (np.arange(len(found.mass)) == at))
+    return found
+
+
+def _shared_values(finest: Measurement[Detail] | None, among: int) -> tuple[Array, Array] | None:
+    """Return the finest intervals (s, 2) of an interval that hold more than noise, and their masses (s,)."""
+    if finest is None:
+        return None
+    values, deviation = np.clip(finest.known, -LARGEST, LARGEST), min(finest.deviation, LARGEST)
+    held = np.flatnonzero(clear_of_noise(finest.law, values / deviation, np.ones(len(values), dtype=np.int64), among))
+    return np.column_stack([finest.query.edges[held], finest.query.edges[held + 1]]), values[held]
+
+
+def _mixed(column: ReleasedColumn, guess: ReleasedColumn, low: float, high: float, part: float) -> ReleasedColumn:
+    """Return a column with a part of the guess of its distribution between two numbers."""
     if part < NEGLIGIBLE:
-        return found
+        return column
     inside = guess.partition.edges[(guess.partition.edges > low) & (guess.partition.edges < high)]
-    fine = cut(found, np.unique(np.concatenate([found.partition.edges, inside])))
+    fine = cut(column, np.unique(np.concatenate([column.partition.edges, inside])))
     at = slice(*np.searchsorted(fine.partition.edges, [low, high]))
-    edges = fine.partition.edges[at.start : at.stop + 1]
-    mixed = fine.mass.copy()
-    mixed[k:][at] = (1.0 - part) * mixed[k:][at] + part * mass * _shape(guess, edges)
+    mixed, k = fine.mass.copy(), len(fine.partition.indicators)
+    own = mixed[k:][at]
+    mixed[k:][at] = (1.0 - part) * own + part * own.sum() * _shape(guess, fine.partition.edges[at.start : at.stop + 1])
     return replace(fine, mass=mixed)
 
 
-def _opened(look: Measurement[Detail], mass: float) -> Opened:
-    """Return an interval of which parts were measured, as a column of its own; ``mass`` is that of the interval."""
+def _opened(look: Measurement[Detail], values: Array, deviation: float) -> Opened:
+    """Return an interval of which parts were measured, as a column of its own, from the parts' shares (f,) of it."""
     query, (low, high) = look.query, look.query.edges[[0, -1]]
     levels = None if query.partition.levels is None else query.partition.levels_in(query.interval)
 
@@ -138,8 +167,7 @@ def _opened(look: Measurement[Detail], mass: float) -> Opened:
         return np.clip(2.0 * (places - low) / (high - low) - 1.0, -1.0, 1.0)
 
     own = Partition((), query.partition.value, scaled(query.edges), None if levels is None else scaled(levels))
-    values, deviation = np.clip(look.known, -LARGEST, LARGEST), min(look.deviation, LARGEST)
-    return opened_histogram(own, values / mass, deviation / mass, False)
+    return opened_histogram(own, values, deviation, False)
 
 
 def with_a_shared_value(values: Array, deviation: float, total: float, shape: Array) -> tuple[Array, float]:
