@@ -16,7 +16,7 @@ from trigmech.queries.one_way import Detail, Histogram, HistogramWithEnds, Prefi
 from trigmech.queries.signs import Signs
 from trigmech.reconstruction.columns import distribution_of, opened_histogram
 from trigmech.reconstruction.cuts import with_whole_peaks
-from trigmech.reconstruction.details import with_details, with_parts
+from trigmech.reconstruction.details import EVIDENCE, with_details, with_parts
 
 LEVELS = np.linspace(-1.0, 1.0, 801)
 
@@ -213,7 +213,7 @@ def test_the_average_with_the_guess_is_that_by_their_likelihoods(interval, monke
     free = distribution_of(own, look.known / 0.7, 0.05 / 0.7, False)
     density = opened_histogram(own, look.known / 0.7, 0.05 / 0.7, False).density
     surprise = sum((look.known[i] - guess.mass[1 + i]) ** 2 / 0.05**2 for i in range(8))
-    odds = np.exp(-0.5 * surprise) / np.exp(-0.5 * density.surprise)
+    odds = np.exp(0.5 * EVIDENCE - 0.5 * surprise) / np.exp(-0.5 * density.surprise)
     part = odds / (1.0 + odds)
     assert 0.02 < part < 0.98
     below = np.concatenate([[0.0], np.cumsum(free.mass)])
@@ -361,3 +361,15 @@ def test_no_noise_in_finest_parts_ends_a_release_that_is_paid(interval, values):
             assert np.isfinite(found.mass).all()
             assert found.mass.min() >= 0.0
             assert found.mass.sum() == pytest.approx(1.0)
+
+
+def test_one_column_of_many_is_looked_at_closer_by_its_own_noise():
+    """Nine in ten rows share one number: the noise of ten columns together would hide it."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": np.where(rng.random(2_000) < 0.9, 17.3, rng.uniform(0, 100, 2_000)),
+                          **{f"y{i}": rng.random(2_000) for i in range(9)}})
+    schema = tm.Schema([tm.Column("x", 0, 100), *(tm.Column(f"y{i}", 0, 1) for i in range(9))])
+    release = tm.synthesize(table, schema, tm.Budget(3.0, 0.0), rng=np.random.default_rng(0))
+    assert {each.query.column for each in release.release.closer} == {0}
+    drawn = pd.DataFrame(release.sample(2_000, np.random.default_rng(1)))["x"]
+    assert (drawn == 17.3).mean() == pytest.approx(0.9, abs=0.1)

@@ -22,7 +22,8 @@ from trigmech.reconstruction.pieces import PRICE, pieces, places_of
 
 # A detail tells the mass of its position if its own noise, times this, is at most the mass by the look.
 PRECISE = 4.0
-# The price of a piece, in variances of the noise, as where pieces compete with a smooth density.
+# The price of a piece, and of a density of a few parts beside the guess, in variances of the noise: as where pieces
+# compete with a smooth density.
 EVIDENCE = 10.0
 # The prior probability that an interval that stands out has a shared value, and the number of parts of the interval's
 # rows that this value can have.
@@ -128,7 +129,7 @@ def with_parts(column: ReleasedColumn, look: Measurement[Detail], guess: Release
     if opened.density is not None:
         away = (values - rest * _shape(guess, query.edges)) / min(look.deviation, LARGEST)
         surprise = float((np.clip(away, -1e140, 1e140) ** 2).sum())
-        found = _mixed(found, guess, low, high, float(expit(0.5 * (min(opened.density.surprise, 1e300) - surprise))))
+        found = _mixed(found, guess, low, high, float(expit(0.5 * (min(opened.density.surprise, 1e300) + EVIDENCE - surprise))))
     for own, rows in zip(edges, held.tolist(), strict=True):
         found = joined(found, *own.tolist())
         at = k + int(np.searchsorted(found.partition.edges[1:-1], own.mean(), side="right"))
