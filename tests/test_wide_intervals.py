@@ -200,7 +200,7 @@ def test_the_average_with_the_guess_is_that_by_their_likelihoods(interval, monke
     column, detail = interval
     rng, look = np.random.default_rng(3), noisy(detail, np.full(8, 0.0875), 0.05, np.random.default_rng(3))
     guess = ReleasedColumn(column.partition.cut(np.unique(np.concatenate([column.partition.edges, detail.edges]))),
-                           np.concatenate([[0.1], 0.7 * rng.dirichlet(np.full(8, 30.0)), [0.2, 0.0]]), 0.01)
+                           np.concatenate([[0.1], 0.7 * rng.dirichlet(np.full(8, 3.0)), [0.2, 0.0]]), 0.01)
     found = with_parts(column, look, guess)
     inner = np.linspace(-1.0, 1.0, 9)
     levels = None
@@ -334,7 +334,7 @@ def test_a_shared_value_is_found_in_an_interval_that_is_measured_in_parts(levels
     fine = np.where(finest.edges[1:] > parts.edges[4], 0.3 / (finest.edges[1:] > parts.edges[4]).sum(), 0.0)
     fine[at] += shared
     for _ in range(6):
-        looks = [noisy(parts, true, 0.04, rng), noisy(finest, fine, 0.04, rng)]
+        looks = [noisy(parts, true, 0.02, rng), noisy(finest, fine, 0.02, rng)]
         found = with_details(column, whole, looks, finest.size + parts.size, column)
         assert found.mass.sum() == pytest.approx(1.0)
         low, high = finest.edges[at : at + 2]

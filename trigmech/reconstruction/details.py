@@ -129,7 +129,8 @@ def with_parts(column: ReleasedColumn, look: Measurement[Detail], guess: Release
     if opened.density is not None:
         away = (values - rest * _shape(guess, query.edges)) / min(look.deviation, LARGEST)
         surprise = float((np.clip(away, -1e140, 1e140) ** 2).sum())
-        found = _mixed(found, guess, low, high, float(expit(0.5 * (min(opened.density.surprise, 1e300) + EVIDENCE - surprise))))
+        part = expit(0.5 * (min(opened.density.surprise, 1e300) + EVIDENCE - surprise))
+        found = _mixed(found, guess, low, high, float(part))
     for own, rows in zip(edges, held.tolist(), strict=True):
         found = joined(found, *own.tolist())
         at = k + int(np.searchsorted(found.partition.edges[1:-1], own.mean(), side="right"))
