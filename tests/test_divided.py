@@ -278,14 +278,14 @@ def test_the_mean_of_a_shared_value_is_right_on_average(planted):
 
 @pytest.mark.parametrize(("seed", "at"), [(0, 60), (1, 62), (2, 25)])
 def test_three_of_ten_rows_with_one_value_stay_together_also_in_noise(seed, at):
-    """At epsilon = .7 all releases had less than a third of them at this value."""
+    """Without the price of a shared value, less than a tenth of the rows had this value."""
     rng = np.random.default_rng(seed)
     months = np.where(rng.random(3_000) < 0.3, at, rng.integers(6, 80, 3_000))
     table = pd.DataFrame({"months": months, "a": rng.random(3_000), "b": rng.random(3_000)})
     schema = tm.Schema([tm.Column("months", 6, 79, "integer"), tm.Column("a", 0, 1), tm.Column("b", 0, 1)])
     shares = []
     for again in range(4):
-        made = tm.synthesize(table, schema, tm.Budget(0.7, 0), rng=np.random.default_rng(again))
+        made = tm.synthesize(table, schema, tm.Budget(0.25, 0), rng=np.random.default_rng(again))
         shares.append((pd.DataFrame(made.sample(3_000, np.random.default_rng(0)))["months"] == at).mean())
     assert np.mean(shares) > 0.2
 

@@ -52,10 +52,11 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
             if wide[i]:
                 finer = partition.parts(i, parts_of(own, deviation), FINER)
             heavy = own >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
-            if heavy and 2 < len(finer) <= room + 1:
-                found.append(Detail(j, partition, i, finer))
-                room -= len(finer) - 1
-            if wide[i] and own >= FOUND * deviation and len(finest) <= room + 1:
+            if not heavy or not 2 < len(finer) <= room + 1:
+                continue
+            found.append(Detail(j, partition, i, finer))
+            room -= len(finer) - 1
+            if found[-1].by_parts and own >= FOUND * deviation and len(finest) <= room + 1:
                 # The same partition once more: these details are not disjoint from the column's others.
                 twice[j] = twice.get(j) or partition.cut(partition.edges)
                 found.append(Detail(j, twice[j], i, finest))
