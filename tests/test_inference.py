@@ -449,7 +449,8 @@ def test_imputations_have_the_missing_values_that_the_release_tells():
     told = float(rows.weights @ np.ma.getmaskarray(rows.columns["seldom"]))
     found = made.imputations(10).estimate(lambda table: np.mean(np.ma.getmaskarray(table["seldom"])))
     assert abs(told - 0.9) < 0.03
-    assert abs(float(found.value) - told) < 0.01
+    # The interval's half is .035.
+    assert abs(float(found.value) - told) < 0.02
 
 
 @pytest.mark.nightly  # Both are compared with their law, of injected numbers, in test_intervals_law.py.
