@@ -15,7 +15,8 @@ from experiments.small import DELTA, Sample
 FILE = Path(__file__).parent.parent / "docs" / "images" / "small.png"
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
 PAIRS = {"sklearn wine": ("alcohol", "flavanoids"), "sklearn diabetes": ("bmi", "s5"),
-         "sklearn breast_cancer": ("mean radius", "mean concavity")}
+         "wdbc": ("mean radius", "mean concavity")}
+NAMES = {"sklearn wine": "wine", "sklearn diabetes": "diabetes", "wdbc": "breast cancer"}
 
 
 def draw(file: Path = FILE, seed: int = 2014) -> Path:
@@ -26,7 +27,7 @@ def draw(file: Path = FILE, seed: int = 2014) -> Path:
         table, schema = Sample(source).load(seed)
         made = [tm.synthesize(table, schema, tm.Budget(epsilon, DELTA), rng=np.random.default_rng(seed)).sample(
             len(table), rng=np.random.default_rng(seed)) for epsilon in EPSILONS]
-        words = [f"{source.split()[1].replace('_', ' ')}, {len(table)} rows", *(f"ε = {each:g}" for each in EPSILONS)]
+        words = [f"{NAMES[source]}, {len(table)} rows", *(f"ε = {each:g}" for each in EPSILONS)]
         for axes, rows, title in zip(line, [table, *made], words, strict=True):
             axes.scatter(rows[first], rows[second], s=6, alpha=0.6, linewidth=0,
                          color="0.25" if rows is table else "C0")
