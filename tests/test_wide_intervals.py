@@ -373,3 +373,18 @@ def test_one_column_of_many_is_looked_at_closer_by_its_own_noise():
     assert {each.query.column for each in release.release.closer} == {0}
     drawn = pd.DataFrame(release.sample(2_000, np.random.default_rng(1)))["x"]
     assert (drawn == 17.3).mean() == pytest.approx(0.9, abs=0.1)
+
+
+def test_two_heavy_intervals_have_one_size_each():
+    """Half of the rows are in each of two intervals of the look: twice the noise would hide where they are."""
+    design = narrow_design(epsilon=0.2)
+    (column,) = spread_columns(design, (1,))[1:2]
+    mass = np.zeros_like(column.mass)
+    k = len(column.partition.indicators)
+    mass[[k + 2, k + 3]] = 0.52, 0.48
+    columns = spread_columns(design, ())
+    columns[1] = ReleasedColumn(column.partition, mass, 0.001)
+    asked = closer_looks(design, columns, 1)
+    assert [each.query.interval for each in asked] == [3, 2]
+    assert {each.weight for each in asked} == {design.closer_weight(1)}
+    assert paid(design.closer, asked, design.n)

@@ -30,7 +30,8 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
     are parts of them, and one may hold all rows of the whole: the rows of the whole count.
 
     If a wide interval is measured in a few parts, its finest parts are measured, too, where they would show a value
-    that all its rows share. Then the details of its column have half of the weight.
+    that all its rows share. Then both have half of the weight. So no other interval of its column may be heavy: the
+    noise in its parts would be twice as large.
     """
     room, deviation = MOST_FINER, design.closer_deviation(count or design.numbers)
     found, twice = list[Detail](), dict[int, Partition]()
@@ -46,7 +47,8 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
                 # A closer look at some of a few levels would leave its noise in the density of all.
                 few = np.diff(look.query.partition.first_levels)[at] <= MOST_LEVELS
                 rows = np.where(few & ~alone, 0.0, rows)
-        for i in np.flatnonzero((rows >= HEAVY_BY_NOISE * deviation) | whole | wide)[::-1].tolist():
+        looked = (rows >= HEAVY_BY_NOISE * deviation) | whole | wide
+        for i in np.flatnonzero(looked)[::-1].tolist():
             own = float(column.mass[k + i])
             finer = finest = partition.finer(i, FINER)
             if wide[i]:
@@ -56,7 +58,8 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
                 continue
             found.append(Detail(j, partition, i, finer))
             room -= len(finer) - 1
-            if found[-1].by_parts and own >= FOUND * deviation and len(finest) <= room + 1:
+            only = looked.sum() == 1 and own >= FOUND * deviation
+            if found[-1].by_parts and only and len(finest) <= room + 1:
                 # The same partition once more: these details are not disjoint from the column's others.
                 twice[j] = twice.get(j) or partition.cut(partition.edges)
                 found.append(Detail(j, twice[j], i, finest))
