@@ -242,6 +242,23 @@ def test_moves_add_up_as_norms_do_and_disjoint_looks_count_once():
     assert np.sqrt(((vectors[:, None] - vectors[None]) ** 2).sum(axis=2)).max() <= moved(looks, "L2") * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("norm", ["L1", "L2", "Linf"])
+@pytest.mark.parametrize("seed", range(6))
+def test_looks_at_one_interval_add_up_and_those_of_others_do_not(norm, seed):
+    """Attacked: one, two or three looks at each of three intervals, with any weights, and rows at all places."""
+    rng, (part, other) = np.random.default_rng(seed), (partitions()[0], partitions()[2])
+    looks = [Measurement(Detail(0, part, i, np.linspace(*part.edges[i : i + 2], size + 1)), rng.uniform(0.1, 1.0))
+             for i in range(min(3, part.intervals)) for size in rng.permutation([2, 5, 8])[: rng.integers(1, 4)]]
+    looks.append(Measurement(Detail(2, other, 1, np.linspace(*other.edges[1:3], 4)), 0.3))
+    held = points(4_000, seed=8)
+    held[:, part.value] = rng.uniform(-1.0, 1.0, len(held))
+    held[:, other.value] = rng.uniform(-1.0, 1.0, len(held))
+    vectors = np.unique(np.hstack([each.weight * each.query.evaluate(held) for each in looks]), axis=0)
+    order = {"L1": 1, "L2": 2, "Linf": np.inf}[norm]
+    furthest = max(float(np.linalg.norm(vectors - each, order, axis=1).max()) for each in vectors)
+    assert furthest == pytest.approx(moved(looks, norm), rel=1e-12)
+
+
 @kinds
 def test_each_mean_has_a_name_and_the_kind_is_one(query):
     names = query.names(SCHEMA.coordinates)

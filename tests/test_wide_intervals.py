@@ -280,7 +280,7 @@ def test_details_of_few_columns_have_less_noise_and_move_no_further(places, epsi
     deviation = design.closer_deviation(len(places))
     assert deviation == pytest.approx(design.closer_deviation(4) * len(places) / 4)
     for each in asked:
-        twice = FOUND * deviation <= 0.9 and each.query.column in wide_of(asked)
+        twice = FOUND * deviation <= 0.9 and (each.query.column, each.query.interval) in wide_of(asked)
         assert design.deviation(design.closer) / each.weight == pytest.approx(deviation * (1.0 + twice))
     # The weighted vector moves by at most 1/n, as is stated, and as all pairs of one row show.
     assert paid(design.closer, asked, design.n)
@@ -302,7 +302,7 @@ LEVELS_OF_X = np.linspace(-1.0, 1.0, 1561)
 
 
 def wide_of(asked):
-    return {each.query.column for each in asked if each.query.by_parts}
+    return {(each.query.column, each.query.interval) for each in asked if each.query.by_parts}
 
 
 def test_both_sizes_are_asked_where_a_shared_value_would_be_found():
@@ -312,8 +312,8 @@ def test_both_sizes_are_asked_where_a_shared_value_would_be_found():
     parts, finest = (each.query for each in asked[:2])
     assert finest.divides(parts)
     assert not parts.divides(finest)
-    # Of two sizes, so they are not disjoint; and the wider parts consist of finest ones.
-    assert parts.disjoint != finest.disjoint
+    # A row is counted by both, so their moves add up; and the wider parts consist of finest ones.
+    assert parts.disjoint == finest.disjoint
     assert np.isin(parts.edges, finest.edges).all()
     # With more noise the wider parts alone are measured, with all of the weight.
     noisy = narrow_design(epsilon=0.05)
@@ -375,7 +375,7 @@ def test_one_column_of_many_is_looked_at_closer_by_its_own_noise():
     assert (drawn == 17.3).mean() == pytest.approx(0.9, abs=0.1)
 
 
-def test_two_heavy_intervals_have_one_size_each():
+def test_two_sizes_in_one_interval_leave_the_others_all_of_their_weight():
     """Half of the rows are in each of two intervals of the look: twice the noise would hide where they are."""
     design = narrow_design(epsilon=0.2)
     (column,) = spread_columns(design, (1,))[1:2]
@@ -384,7 +384,7 @@ def test_two_heavy_intervals_have_one_size_each():
     mass[[k + 2, k + 3]] = 0.52, 0.48
     columns = spread_columns(design, ())
     columns[1] = ReleasedColumn(column.partition, mass, 0.001)
-    asked = closer_looks(design, columns, 1)
-    assert [each.query.interval for each in asked] == [3, 2]
-    assert {each.weight for each in asked} == {design.closer_weight(1)}
+    asked, weight = closer_looks(design, columns, 1), design.closer_weight(1)
+    assert [(each.query.interval, each.query.by_parts, each.weight / weight) for each in asked] == [
+        (3, False, 1.0), (2, True, 0.5), (2, False, 0.5)]
     assert paid(design.closer, asked, design.n)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, in_parts, parts_of, peaks
 from trigmech.planning.tables import MOST_FINER, TableDesign
@@ -30,11 +29,11 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
     are parts of them, and one may hold all rows of the whole: the rows of the whole count.
 
     If a wide interval is measured in a few parts, its finest parts are measured, too, where they would show a value
-    that all its rows share. Then both have half of the weight. So no other interval of its column may be heavy: the
-    noise in its parts would be twice as large.
+    that all its rows share. Then each of the two has half of the weight. The column's other intervals keep theirs,
+    because no row is in two intervals.
     """
     room, deviation = MOST_FINER, design.closer_deviation(count or design.numbers)
-    found, twice = list[Detail](), dict[int, Partition]()
+    found, twice = list[Detail](), set[tuple[int, int]]()
     for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
         partition, k, wide = column.partition, len(column.partition.indicators), in_parts(look.query, column, deviation)
         rows, whole = column.mass[k:], np.zeros_like(wide)
@@ -47,8 +46,7 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
                 # A closer look at some of a few levels would leave its noise in the density of all.
                 few = np.diff(look.query.partition.first_levels)[at] <= MOST_LEVELS
                 rows = np.where(few & ~alone, 0.0, rows)
-        looked = (rows >= HEAVY_BY_NOISE * deviation) | whole | wide
-        for i in np.flatnonzero(looked)[::-1].tolist():
+        for i in np.flatnonzero((rows >= HEAVY_BY_NOISE * deviation) | whole | wide)[::-1].tolist():
             own = float(column.mass[k + i])
             finer = finest = partition.finer(i, FINER)
             if wide[i]:
@@ -58,11 +56,9 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
                 continue
             found.append(Detail(j, partition, i, finer))
             room -= len(finer) - 1
-            only = looked.sum() == 1 and own >= FOUND * deviation
-            if found[-1].by_parts and only and len(finest) <= room + 1:
-                # The same partition once more: these details are not disjoint from the column's others.
-                twice[j] = twice.get(j) or partition.cut(partition.edges)
-                found.append(Detail(j, twice[j], i, finest))
+            if found[-1].by_parts and own >= FOUND * deviation and len(finest) <= room + 1:
+                twice.add((j, i))
+                found.append(Detail(j, partition, i, finest))
                 room -= len(finest) - 1
     weight = design.closer_weight(max(len({each.column for each in found}), 1))
-    return tuple(Measurement(each, weight / (1.0 + (each.column in twice))) for each in found)
+    return tuple(Measurement(each, weight / (1.0 + ((each.column, each.interval) in twice))) for each in found)

@@ -20,8 +20,8 @@ fraction of epsilon. If rows are few, the signs of the first cosines of numbers 
 column are disjoint. So for any number of heavy intervals, all finer intervals of a column, together with "elsewhere",
 are a partition of its rows. A replaced row moves at most two counts of a column by 1: sqrt(2) in L2 and 2 in L1. For
 all d columns that have heavy intervals this is sqrt(2 d) / n or 2 d / n, for any choice of intervals. Which columns
-these are is found in the released distributions. In a column with parts of two sizes, the parts of each size move as
-much, and have half of the weight: in L1 both together move as much as those of one size with all of it.
+these are is found in the released distributions. An interval with parts of two sizes has half of the weight for each
+size: in L1 a row moves both together as far as those of one size with all of it, and it is in no other interval.
 
 *Dependence.* Pairs of columns have contingency tables by cells of the released distributions, with weight w_t. A
 replaced row moves two entries of a table by 1/n: sqrt(2) w_t in L2 and 2 w_t in L1. Pairs of numbers also have means of

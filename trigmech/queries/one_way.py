@@ -374,9 +374,9 @@ class Detail(Cells):
         return indicators(self.around.codes(points), self.around.size)[:, self.inside]
 
     @property
-    def disjoint(self) -> Hashable:
-        """The partition, because each of its intervals has at most one detail."""
-        return ("detail", self.column, id(self.partition))
+    def disjoint(self) -> tuple[Hashable, Hashable]:
+        """The partition, and the interval of which this is a detail."""
+        return ("detail", self.column, id(self.partition)), self.interval
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
         return interval_names(coordinates[self.partition.value or 0], self.edges)
