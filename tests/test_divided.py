@@ -9,7 +9,7 @@ import trigmech as tm
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.closer import closer_looks
-from trigmech.planning.peaks import in_parts, peaks
+from trigmech.planning.peaks import are_wide, peaks
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.one_way import Histogram, PrefixSums
 from trigmech.queries.signs import Signs
@@ -179,7 +179,7 @@ def whole(mass, deviation, levels=40, count=8, kind=Histogram):
     if kind is Histogram:
         # Those are the intervals that the plan names, and joined ones are named again.
         np.testing.assert_array_equal(peaks(look.partition, column, deviation), peaks(look.partition, made, deviation))
-        wide = in_parts(look, made, deviation)
+        wide = are_wide(look, made, deviation)
         assert (held > 1).sum() == peaks(look.partition, column, deviation).sum() + wide.sum()
     return held.tolist()
 

@@ -9,7 +9,18 @@ import trigmech as tm
 from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.closer import FOUND, closer_looks
-from trigmech.planning.peaks import LARGE, LARGE_BY_NOISE, LEAST_PARTS, TELLING, in_parts, parts_of, wide_intervals
+from trigmech.planning.peaks import (
+    LARGE,
+    LARGE_BY_NOISE,
+    LEAST_PARTS,
+    SECOND,
+    SECOND_BY_NOISE,
+    TELLING,
+    are_wide,
+    guessed,
+    parts_of,
+    wide_intervals,
+)
 from trigmech.planning.tables import plan_tables
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Histogram, HistogramWithEnds, PrefixSums
@@ -66,26 +77,27 @@ def looked(kind=Histogram, count=8, levels=LEVELS):
     return kind(0, whole.cut(even_edges(levels, count)))
 
 
-def test_an_interval_is_wide_if_it_holds_most_rows_and_noise_hides_its_levels():
+def test_an_interval_is_wide_if_it_holds_many_rows():
     look, noise = looked(), 0.05
-    assert [LARGE, LARGE_BY_NOISE, 1.0 / TELLING, LEAST_PARTS] == [0.5, 4.0, 6.0, 4]
+    assert [LARGE, LARGE_BY_NOISE, SECOND, SECOND_BY_NOISE, LEAST_PARTS] == [0.5, 4.0, 0.3, 32.0, 4]
     mass = np.array([0.1, 0.6, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0])
     ends = [tuple(look.partition.edges[1:3].tolist())]
     assert wide_intervals(look, column_of(mass, look), noise) == ends
-    np.testing.assert_array_equal(in_parts(look, column_of(mass, look), noise), np.arange(8) == 1)
-    # It must hold half of the rows, and four deviations.
-    assert wide_intervals(look, column_of(np.roll(mass, 1) * 0.83, look), noise) == []
+    np.testing.assert_array_equal(are_wide(look, column_of(mass, look), noise), np.arange(8) == 1)
+    # It must hold half of the rows, and four deviations, or three in ten rows, and 32 deviations.
     assert wide_intervals(look, column_of(mass, look), 0.1501) == []
     assert wide_intervals(look, column_of(mass, look), 0.1499) == ends
-    # All single levels are measured if their noise together is less than a sixth of the rows: 100 have 10 deviations.
-    assert wide_intervals(look, column_of(mass, look), 0.0099) == []
-    assert wide_intervals(look, column_of(mass, look), 0.0101) == ends
-    # Numbers without levels have 1,024 parts.
+    assert wide_intervals(look, column_of(mass * 0.83, look), 0.0157) == []
+    assert wide_intervals(look, column_of(mass * 0.83, look), 0.0155) == ends
+    assert wide_intervals(look, column_of(mass * 0.51, look), 1e-9) == ends
+    assert wide_intervals(look, column_of(mass * 0.49, look), 1e-9) == []
+    both = [(float(low), float(high)) for low, high in zip(look.partition.edges[1:3], look.partition.edges[2:4],
+                                                           strict=True)]
+    assert wide_intervals(look, column_of([0.0, 0.35, 0.65, 0, 0, 0, 0, 0], look), 0.01) == both
+    # Numbers without levels, too.
     smooth = looked(levels=None)
-    assert wide_intervals(smooth, column_of(mass, smooth), 0.6 / 6 / 32 * 1.01) == [
-        tuple(smooth.partition.edges[1:3].tolist())]
-    assert wide_intervals(smooth, column_of(mass, smooth), 0.6 / 6 / 32 * 0.99) == []
-    # Fewer levels than 16 are never measured in parts, and prefix sums tell enough.
+    assert wide_intervals(smooth, column_of(mass, smooth), noise) == [tuple(smooth.partition.edges[1:3].tolist())]
+    # Fewer levels than 16 are never measured as a whole, and prefix sums tell enough.
     few = looked(levels=np.linspace(-1.0, 1.0, 8 * 15))
     assert wide_intervals(few, column_of(mass, few), noise) == []
     sums = looked(PrefixSums)
@@ -122,7 +134,10 @@ def test_signs_tell_intervals_in_which_no_sign_changes():
 
 
 def test_parts_are_as_many_as_noise_tells_apart():
-    assert [parts_of(0.8, each) for each in (0.2, 0.1, 0.05, 0.01, 0.001)] == [4, 4, 6, 18, 86]
+    assert [parts_of(0.8, each, 10**6) for each in (0.2, 0.1, 0.05, 0.01, 0.001)] == [4, 4, 6, 18, 86]
+    # All levels are measured if their noise together is at most a sixth of the rows: that of 100 is 10 deviations.
+    assert TELLING == 1.0 / 6.0
+    assert [parts_of(0.6, each, 100) for each in (0.0101, 0.0099)] == [15, 100]
     whole = Partition((), 0, even_edges(LEVELS, 3), LEVELS)
     for i in range(3):
         edges = whole.parts(i, 6, 1024)
@@ -346,6 +361,51 @@ def test_a_shared_value_is_found_in_an_interval_that_is_measured_in_parts(levels
         # Without the finest parts it is spread over a part.
         alone = with_details(column, whole, looks[:1], parts.size, column)
         assert share(alone, low, high) < 0.1
+
+
+@pytest.mark.parametrize("levels", [None, LEVELS], ids=["smooth", "levels"])
+def test_rows_are_where_the_finest_parts_show_them_together(levels):
+    """A part holds less than a deviation, or a level four, and the guess has the rows elsewhere."""
+    whole = Partition((), 0, even_edges(levels, 4), levels)
+    column = ReleasedColumn(whole, np.array([0.1, 0.8, 0.1, 0.0]), 0.01)
+    finest = Detail(0, whole, 1, whole.finer(1, 1024))
+    # The last tenth of the interval has all rows but those of one value.
+    true = np.zeros(finest.size)
+    true[-(finest.size // 10) :] = 0.6 / (finest.size // 10)
+    true[finest.size // 3] += 0.2
+    ends = whole.parts(1, 10, 1024)[1:-1]
+    guess = ReleasedColumn(column.partition.cut(np.sort(np.concatenate([whole.edges, ends]))),
+                           np.concatenate([[0.1], [0.25, 0.25], np.full(8, 0.0375), [0.1, 0.0]]), 0.01)
+    rng, shared, last = np.random.default_rng(3), [], []
+    for _ in range(8):
+        look = noisy(finest, true, 0.008, rng)
+        assert guessed(column, look)
+        found = with_details(column, whole, [look], finest.size, guess)
+        assert found.mass.sum() == pytest.approx(1.0)
+        shared.append(share(found, *finest.edges[[finest.size // 3, finest.size // 3 + 1]]))
+        last.append(share(found, ends[-1], finest.edges[-1]))
+        # Other intervals keep their rows.
+        for i in (0, 2, 3):
+            assert share(found, *whole.edges[i : i + 2]) == pytest.approx(column.mass[i])
+    assert np.mean(shared) == pytest.approx(0.2, abs=0.006)
+    assert np.mean(last) == pytest.approx(0.55, abs=0.05)
+
+
+def test_details_of_other_intervals_keep_the_guess():
+    whole = Partition((), 0, even_edges(LEVELS, 4), LEVELS)
+    finest, few = Detail(0, whole, 1, whole.finer(1, 1024)), Detail(0, whole, 1, whole.parts(1, 4, 1024))
+
+    def column(mass):
+        return ReleasedColumn(whole, np.array([1.0 - mass, mass, 0.0, 0.0]), 0.01)
+
+    def law(detail, law):
+        return Measurement(detail, values=np.zeros(detail.size), noise=0.01, law=law)
+
+    assert guessed(column(0.31), law(finest, "laplace"))
+    assert not guessed(column(0.29), law(finest, "laplace"))
+    assert guessed(column(0.29), law(few, "laplace"))
+    for detail in (finest, few):
+        assert not guessed(column(0.8), law(detail, "gaussian"))
 
 
 @pytest.mark.parametrize("values", [1e300, -1e300, 0.0])

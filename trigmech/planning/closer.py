@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, in_parts, parts_of, peaks
+from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, are_wide, parts_of, peaks
 from trigmech.planning.tables import MOST_FINER, TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
@@ -35,7 +35,7 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
     room, deviation = MOST_FINER, design.closer_deviation(count or design.numbers)
     found, twice = list[Detail](), set[tuple[int, int]]()
     for j, (column, look) in enumerate(zip(columns, design.looks, strict=True)):
-        partition, k, wide = column.partition, len(column.partition.indicators), in_parts(look.query, column, deviation)
+        partition, k, wide = column.partition, len(column.partition.indicators), are_wide(look.query, column, deviation)
         rows, whole = column.mass[k:], np.zeros_like(wide)
         if look.query.encoding == "frequencies":
             at = look.query.partition.holding(partition)
@@ -49,8 +49,8 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
         for i in np.flatnonzero((rows >= HEAVY_BY_NOISE * deviation) | whole | wide)[::-1].tolist():
             own = float(column.mass[k + i])
             finer = finest = partition.finer(i, FINER)
-            if wide[i]:
-                finer = partition.parts(i, parts_of(own, deviation), FINER)
+            if wide[i] and (parts := parts_of(own, deviation, len(finest) - 1)) < len(finest) - 1:
+                finer = partition.parts(i, parts, FINER)
             heavy = own >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
             if not heavy or not 2 < len(finer) <= room + 1:
                 continue

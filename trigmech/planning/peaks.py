@@ -1,11 +1,14 @@
 """Intervals of a look that are looked at closer as a whole. Public."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.queries.one_way import Look
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail, Look
 
 # An interval is heavy if it holds this fraction of the rows, and this many standard deviations of the noise in the
 # finer intervals of a closer look.
@@ -15,10 +18,11 @@ HEAVY, HEAVY_BY_NOISE = 1.0 / 64.0, 8.0
 PEAK, PEAK_BY_NOISE, MOST_LEVELS = 2.0, 3.0, 16
 # The number of finer intervals of an interval without levels.
 FINER = 1_024
-# A closer look measures a few parts of an interval, and not the finest ones, if the interval holds at least LARGE of
-# the rows and LARGE_BY_NOISE standard deviations, and if the noise in all finest parts together is more than a part
-# TELLING of its rows. With LARGE = 0.1 values that three in ten rows share would be lost more often.
-LARGE, LARGE_BY_NOISE, TELLING, LEAST_PARTS = 0.5, 4.0, 1.0 / 6.0, 4
+# An interval is wide if it holds at least LARGE of the rows and LARGE_BY_NOISE standard deviations of a closer look, or
+# SECOND and SECOND_BY_NOISE. With less than these, values that many rows share would be lost more often. A few parts of
+# it are measured if the noise in all finest parts together is more than a part TELLING of its rows.
+LARGE, LARGE_BY_NOISE, SECOND, SECOND_BY_NOISE = 0.5, 4.0, 0.3, 32.0
+TELLING, LEAST_PARTS = 1.0 / 6.0, 4
 
 
 def peaks(measured: Partition, column: ReleasedColumn, deviation: float) -> NDArray[np.bool_]:
@@ -40,11 +44,11 @@ def peaks(measured: Partition, column: ReleasedColumn, deviation: float) -> NDAr
 
 
 def wide_intervals(look: Look, column: ReleasedColumn, deviation: float) -> list[tuple[float, float]]:
-    """Return the ends of the intervals of a look of which a few parts are measured, at delta = 0.
+    """Return the ends of the intervals of a look that are looked at closer as a whole, at delta = 0.
 
-    A smooth density only guesses the shape in there. If a column is narrow in its bounds, this guess decides where most
-    rows are. An end of the range without an atom belongs to the interval beside it. Signs tell intervals in which no
-    sign changes.
+    A smooth density only guesses the shape in there. If a column is narrow in its bounds, this guess would decide where
+    most rows are. An end of the range without an atom belongs to the interval beside it. Signs tell intervals in which
+    no sign changes.
     """
     if look.encoding not in ("frequencies", "signs") or column.partition.intervals < 2:
         return []
@@ -54,23 +58,32 @@ def wide_intervals(look: Look, column: ReleasedColumn, deviation: float) -> list
     rows = np.diff(np.interp(edges, column.partition.edges, np.concatenate([[0.0], np.cumsum(column.mass[k:])])))
     whole = look.partition.cut(edges)
     finest = np.full(len(rows), FINER) if whole.levels is None else np.diff(whole.first_levels)
-    wide = ((rows >= max(LARGE, LARGE_BY_NOISE * deviation)) & (TELLING * rows < deviation * np.sqrt(finest))
-            & (finest >= 4 * LEAST_PARTS))
+    wide = (rows >= max(LARGE, LARGE_BY_NOISE * deviation)) | (rows >= max(SECOND, SECOND_BY_NOISE * deviation))
+    wide &= finest >= 4 * LEAST_PARTS
     return [(float(edges[i]), float(edges[i + 1])) for i in np.flatnonzero(wide)]
 
 
-def in_parts(look: Look, column: ReleasedColumn, deviation: float) -> NDArray[np.bool_]:
+def are_wide(look: Look, column: ReleasedColumn, deviation: float) -> NDArray[np.bool_]:
     """Return which intervals (c,) of a column are whole ones of :func:`wide_intervals`."""
     edges, wide = column.partition.edges, wide_intervals(look, column, deviation)
     own = zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     return np.array([each in wide for each in own], dtype=np.bool_)
 
 
-def parts_of(rows: float, deviation: float) -> int:
-    """Return the number of parts of a wide interval that a closer look measures.
+def parts_of(rows: float, deviation: float, finest: int) -> int:
+    """Return the number of parts of a wide interval that a closer look measures: all, if their noise hides little.
 
     p parts have the noise p r^2 in each coefficient of their density, for the noise r of a part relative to the
     interval's rows. They leave the coefficients above p open, with 1 / p of the variance that is usual. Both together
     are least at about p = r^(-2/3).
     """
+    if TELLING * rows >= deviation * math.sqrt(finest):
+        return finest
     return max(LEAST_PARTS, int((rows / deviation) ** (2.0 / 3.0)))
+
+
+def guessed(column: ReleasedColumn, detail: Measurement[Detail]) -> bool:
+    """Return whether a detail is of an interval in which a guess of the density would decide where many rows are."""
+    query = detail.query
+    rows = float(column.mass[len(column.partition.indicators) + query.interval])
+    return detail.law == "laplace" and (query.by_parts or (query.size >= 4 * LEAST_PARTS and rows >= SECOND))

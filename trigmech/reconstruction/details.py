@@ -11,7 +11,7 @@ from scipy.special import expit
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.peaks import MOST_LEVELS
+from trigmech.planning.peaks import MOST_LEVELS, guessed
 from trigmech.privacy.false_alarms import clear_of_noise
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
@@ -44,11 +44,11 @@ def with_details(column: ReleasedColumn, measured: Partition,
         low, high = look.query.edges[[0, -1]]
         at = int(np.searchsorted(measured.edges, low))
         whole = measured.levels is not None and measured.edges[at] == low and measured.edges[at + 1] == high
-        if look.query.by_parts and look.law == "laplace":
-            finest = next((each for each in details if each.query.divides(look.query)), None)
-            column = with_parts(column, look, guess, _shared_values(finest, among))
-            continue
         if any(look.query.divides(each.query) for each in details):
+            continue
+        if guessed(column, look):
+            finest = next((each for each in details if each.query.divides(look.query)), look)
+            column = with_parts(column, look, guess, _shared_values(finest, among))
             continue
         shape = _shape(guess, look.query.edges) if whole and look.query.size <= MOST_LEVELS else None
         column = looked_closer(column, look, among, shape)
@@ -138,9 +138,9 @@ def with_parts(column: ReleasedColumn, look: Measurement[Detail], guess: Release
     return found
 
 
-def _shared_values(finest: Measurement[Detail] | None, among: int) -> tuple[Array, Array] | None:
+def _shared_values(finest: Measurement[Detail], among: int) -> tuple[Array, Array] | None:
     """Return the finest intervals (s, 2) of an interval that hold more than noise, and their masses (s,)."""
-    if finest is None:
+    if finest.query.by_parts:
         return None
     values, deviation = np.clip(finest.known, -LARGEST, LARGEST), min(finest.deviation, LARGEST)
     held = np.flatnonzero(clear_of_noise(finest.law, values / deviation, np.ones(len(values), dtype=np.int64), among))
