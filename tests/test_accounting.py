@@ -471,6 +471,7 @@ def test_a_delta_pays_for_the_rounding_of_distributions_of_losses(delta, monkeyp
 
 
 # The first five were below the exact epsilon where the margin did not grow with delta's logarithm.
+@pytest.mark.daily(4)
 @pytest.mark.parametrize(("mu", "delta"), [
     (0.0007316493692386205, 6.899452754845937e-266), (0.00018785998917891284, 2.198161609233712e-297),
     (2.883605623348322e-05, 3.6488616732091917e-292), (4.428732677885536e-07, 2.430343646263529e-255),
@@ -543,6 +544,7 @@ def test_pure_charges_never_cost_more_than_their_epsilons_beside_gaussian_noise(
         assert over_response(of_gaussian(mu), choice / parts, parts)(found) <= delta * (1.0 + 1e-9)
 
 
+@pytest.mark.daily("1e-05")
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
 def test_what_is_proved_of_a_choice_and_noise_is_never_below_the_exact_epsilon(delta):
     rng = np.random.default_rng(3)

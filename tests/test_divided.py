@@ -118,6 +118,7 @@ def test_flat_and_bell_shaped_numbers_have_neither_combs_nor_steps(count):
             assert (np.abs(inner - 1.0) < 0.16).all(), (size, ratio.round(2))
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("size", [65, 71, 100, 127, 128, 200])
 def test_intervals_of_signs_and_of_columns_without_a_look_have_as_many_levels(size):
     schema = tm.Schema([tm.Column("age", 0, size - 1, "integer"), tm.Column("pay", 0, 1)])
@@ -307,6 +308,7 @@ def test_a_narrow_bell_is_no_block_where_its_interval_stands_out(epsilon, most):
     assert np.mean(found) < most
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("later", [0, 1, 2, 3])
 def test_a_value_that_two_of_five_rows_have_is_not_spread_over_its_interval(later):
     """44 % of credits run for 60 months: at delta 0 all releases had as many of 61, 62 and 63 months."""

@@ -28,6 +28,7 @@ def below(column, edges):
     return np.interp(edges, column.partition.edges, np.concatenate([[0.0], np.cumsum(column.mass)]))
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("noise", [0.003, 0.02])
 def test_columns_are_drawn_as_far_from_the_release_as_the_truth_is(kind, noise):
@@ -73,6 +74,7 @@ def test_a_lump_is_drawn_with_the_noise_of_its_mass(kind):
     assert 0.7 < np.std(shares) / alone < 1.4
 
 
+@pytest.mark.daily("PrefixSums")
 @pytest.mark.parametrize("kind", KINDS)
 def test_special_values_have_the_noise_once_more_and_numbers_have_the_rest(kind):
     rng, noise = np.random.default_rng(5), 0.01

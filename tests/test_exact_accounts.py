@@ -354,6 +354,7 @@ def test_values_beside_a_bound_are_not_said_to_lie_at_it(monkeypatch, column, en
         assert f"40 % of the synthetic values lie {end} in a fortieth of the range; if this is not true" in found
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("column", [
     tm.Column("x", 0, 1_000), tm.Column("x", 0, 1_000, "integer"), tm.Column("x", 0, 1_000, decimals=1),
     tm.Column("x", 0, 1_000, missing="keep", special=(500,)), tm.Column("x", -1_000, 0)])

@@ -89,6 +89,7 @@ def slow(tables, alone, n):
     return found
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("noise", [1e-4, 1e-3, 3e-3, 0.01])
 def test_cells_are_empty_where_that_is_likely_beside_few_rows_and_any_share(noise):
     rng, n, tables, alone = np.random.default_rng(0), 2_000, [], []
@@ -222,6 +223,7 @@ def holes_of(made):
     return found
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("seed", "delta"), [(0, 1e-6), (1, 1e-6), (0, 0.0), (1, 0.0)])
 def test_rows_are_not_where_a_small_table_shows_no_row(seed, delta):
     """Before, rows stayed in these cells, because no move or exchange of single rows gained anything."""

@@ -415,6 +415,7 @@ def imputed(delta=1e-6):
     return release(delta).imputations(6)
 
 
+@pytest.mark.daily("1e-06")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_imputations_are_tables_of_the_schema_and_cover_what_was_released(delta):
     made = imputed(delta)

@@ -66,6 +66,7 @@ def uneven(k, rng):
     return found / found.sum()
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("k", [9, 20])
 def test_they_are_what_loops_give(k, noise):

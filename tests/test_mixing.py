@@ -214,6 +214,7 @@ def test_a_block_that_fails_ends_all(made, monkeypatch, threads):
         list(blocks)
 
 
+@pytest.mark.daily("4")
 @pytest.mark.parametrize("taken", [1, 4])
 def test_blocks_that_nobody_takes_are_not_waited_for(made, monkeypatch, taken):
     monkeypatch.setattr(mixing, "BLOCK", 2_400)
@@ -226,6 +227,7 @@ def test_blocks_that_nobody_takes_are_not_waited_for(made, monkeypatch, taken):
     np.testing.assert_array_equal(np.concatenate(first), whole[: sum(map(len, first))])
 
 
+@pytest.mark.daily("2")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_differences_of_finished_blocks_are_forgotten(made, monkeypatch, threads):
     held = list[weakref.ref[np.ndarray]]()

@@ -79,6 +79,7 @@ def test_beside_values_that_vary_only_those_that_do_not_lack_an_interval():
     assert "no interval" not in repr(plain) + plain._repr_html_()
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("function", ["avg(x)", "median(x)", "sum(x)", "count(*)", "corr(x, x)", "stddev(x)",
                                       "quantile_cont(x, 0.9)"])
 def test_an_answer_to_a_question_is_an_interval_with_a_width_or_says_what_it_is(function):

@@ -91,6 +91,7 @@ def test_a_release_of_rows_in_the_last_level_alone_is_saved(name, tmp_path):
     driven(table, LAST[name], tm.Budget(1.0), tmp_path, noise="lowest")
 
 
+@pytest.mark.daily("0.0")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_columns_of_one_level_have_pages(delta, tmp_path):
     """What is known without noise must not be divided by it."""
@@ -108,6 +109,7 @@ def test_what_is_known_without_noise_is_no_multiple_of_it(tmp_path):
     assert float(rows["short"][2]) > 0.0
 
 
+@pytest.mark.daily("mechanism0")
 @pytest.mark.parametrize("mechanism", [FEW, tm.MomentMechanism(points=16, iterations=2)])
 def test_columns_of_the_largest_numbers_on_a_logarithmic_scale_have_pages_and_lights(mechanism, tmp_path):
     """Neither a round value of the axis nor the square of a group's mean is a number there."""
@@ -246,6 +248,7 @@ def test_no_more_finer_intervals_are_looked_at_than_files_hold(monkeypatch):
         (0, i) for i in range(31, -1, -1)] + [(1, i) for i in range(31, 23, -1)]
 
 
+@pytest.mark.daily("masses0")
 @pytest.mark.parametrize("masses", [[0.225] * 4 + [0.1], [0.2] * 5, [0.0, 0.0, 0.5, 0.0, 0.5]])
 def test_products_of_contrasts_of_many_columns_are_no_more_than_what_was_made_sure_of(masses):
     """Two wanted cells of a column can become five: of missing values, and of each of four levels."""

@@ -71,6 +71,7 @@ def asked(j, h):
 PAIRS = [(j, h) for h in range(4) for j in range(h)]
 
 
+@pytest.mark.daily("strong")
 @pytest.mark.parametrize("given", [ORDINARY, STRONG], ids=["ordinary", "strong"])
 def test_tables_of_columns_with_presence_are_those_of_rows_by_the_definition(given):
     copula, codes = copula_of(given), drawn(given, 1_000_000, np.random.default_rng(0))

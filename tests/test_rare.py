@@ -20,6 +20,7 @@ def table_of(n, seed):
                          "town": rng.choice(list("abcd"), n, p=[0.6, 0.3, 0.095, 0.005])})
 
 
+@pytest.mark.daily("0")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_means_of_groups_of_a_rare_binary_column_have_true_widths(seed):
     table = table_of(2_000, seed)

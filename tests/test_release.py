@@ -188,6 +188,7 @@ def test_opposite_corners_move_the_mean_most(d):
     assert np.linalg.norm(moved, axis=1).max() == pytest.approx(approximate, rel=1e-6)
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (4, 4), (5, 3), (8, 1), (8, 2), (8, 5)])
 def test_no_pair_of_rows_moves_a_product_of_the_iteration_more_than_is_charged(d, k):
     rng = np.random.default_rng([d, k])

@@ -281,6 +281,7 @@ def test_one_column_and_many_columns_give_a_usable_page(tmp_path):
         assert len([a for a in page.all("figure") if a.get("id", "").startswith("column-")]) == d
 
 
+@pytest.mark.daily("1e-06")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_one_column_is_compared_with_its_table(delta, tmp_path):
     """Before, the page of a release of one column asked for its pairs, and ended with a KeyError."""
@@ -302,6 +303,7 @@ def test_one_pair_is_no_pairs(d, said, tmp_path):
     assert said in " ".join(page.text.split())
 
 
+@pytest.mark.daily("two floats")
 @pytest.mark.parametrize("column", [
     Column("a", 1.0, math.nextafter(1.0, 2.0)), Column("a", 2**60, 2**60 + 2_048, "integer"),
     Column("a", 2**53 - 40, 2**53 + 50, "integer", transform="log")], ids=["two floats", "nine floats", "logarithms"])

@@ -98,6 +98,7 @@ def worst_rows(name):
     return best, best_rows
 
 
+@pytest.mark.daily(3)
 @each_case
 def test_no_rows_found_move_the_functions_further_than_the_bound(name):
     d, v, w, ratio = CASES[name]

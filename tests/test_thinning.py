@@ -72,6 +72,7 @@ def test_the_kernel_is_the_one_of_the_definition(points):
     assert np.linalg.eigvalsh(kernel.astype(float)).min() > -1e-4
 
 
+@pytest.mark.daily("2", "119")
 @pytest.mark.parametrize("size", [1, 2, 7, 60, 119])
 def test_no_exchange_brings_the_chosen_rows_nearer(points, size):
     kernel = plain_kernel(points[:120])
@@ -173,6 +174,7 @@ def test_many_points_points_of_unequal_weights_and_releases_of_means_are_drawn_a
     drawn(FurtherRows(SCHEMA, made.release, made.distribution))
 
 
+@pytest.mark.daily("given1")
 @pytest.mark.parametrize("given", [{"g": ["x", "y"]}, {"g": "z", "k": 4}])
 def test_a_sample_with_given_values_is_like_all_rows_that_have_them(made, given):
     """Also where too few fitted rows have the values, and more are fitted."""

@@ -35,6 +35,7 @@ def correlations(made):
     return [np.corrcoef(group, rows[f"x{i}"])[0, 1] for i in range(NUMBERS)]
 
 
+@pytest.mark.daily("0.2")
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_two_categories_depend_on_numbers_as_the_same_column_of_numbers_does(share):
     found, true = {0: [], 1: []}, []

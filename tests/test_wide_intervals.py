@@ -286,6 +286,7 @@ def spread_columns(design, places):
     return made
 
 
+@pytest.mark.daily("0.2-places0", "0.2-places3", "0.6-places1", "1.0-places2")
 @pytest.mark.parametrize("places", [(0,), (1,), (0, 2), (0, 1, 2, 3)])
 @pytest.mark.parametrize("epsilon", [0.2, 0.6, 1.0])
 def test_details_of_few_columns_have_less_noise_and_move_no_further(places, epsilon):
