@@ -125,7 +125,6 @@ KINDS = [("frequencies",), ("tables",), ("products",), ("frequencies", "tables",
 each_kind = pytest.mark.parametrize("kinds", KINDS, ids="+".join)
 
 
-@pytest.mark.daily(3)
 @each_kind
 @pytest.mark.parametrize("seed", range(8))
 def test_a_sweep_is_that_of_a_twin_that_computes_the_objective_anew_for_every_candidate(kinds, seed):
