@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from planted_faults import Fault, missing, read
-from planted_faults.__main__ import judged
+from planted_faults.__main__ import forget_compiled, judged
 
 ROOT = Path(__file__).parents[1]
 FAULTS = read()
@@ -46,6 +46,24 @@ def test_every_fault_has_a_test_that_runs_by_day(request):
 def test_there_are_enough_of_them_and_they_are_of_many_modules():
     assert len(FAULTS) >= 70
     assert len({fault.file for fault in FAULTS}) >= 20
+
+
+def test_what_is_compiled_of_those_who_use_a_faulty_function_is_forgotten(tmp_path):
+    """Three faults lived: numba looks at the time of a function's own file, and not at those of what it calls."""
+    uses = {"steps.py": "", "sweeps.py": "from trigmech.fit.steps import one\n", "other.py": "import numpy as np\n",
+            "rows.py": "from trigmech.fit.sweeps import sweep\n", "mixed.py": "from trigmech.fit.rows import Rows\n",
+            "steps_of.py": "from trigmech.fit.steps_more import one\n"}
+    folder = tmp_path / "trigmech" / "fit"
+    (folder / "__pycache__").mkdir(parents=True)
+    for name, text in uses.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    # Rows are not compiled, so what uses them holds no sweeps.
+    compiled = [folder / "__pycache__" / f"{name}.one-1.py311{end}"
+                for name in ("steps", "sweeps", "other", "mixed", "steps_of") for end in (".nbi", ".1.nbc")]
+    for path in compiled:
+        path.touch()
+    forget_compiled(tmp_path, "trigmech/fit/steps.py")
+    assert [path.exists() for path in compiled] == [True] * 2 + [False] * 2 + [True] * 6
 
 
 SOURCE = "def double(x):\n    return x + x  # twice\n"

@@ -62,6 +62,7 @@ def attempt(fault: Fault, clean: Path) -> Outcome:
         tree = shutil.copytree(clean, Path(folder) / "tree")
         try:
             fault.plant(tree)
+            forget_compiled(tree, fault.file)
             done = run_tests(tree, fault.tests)
             verdict, detail = judged(done)
         except (OSError, SyntaxError, ValueError) as problem:
@@ -69,6 +70,22 @@ def attempt(fault: Fault, clean: Path) -> Outcome:
         except subprocess.TimeoutExpired:
             verdict, detail = "did not end", f"after {MOST_SECONDS:g} seconds"
     return Outcome(fault, verdict, detail, time.perf_counter() - started)
+
+
+def forget_compiled(tree: Path, file: str) -> None:
+    """Remove what is compiled of the modules that use a file's functions: it holds these, and goes by its own time."""
+    sources = {path: path.read_text(encoding="utf-8") for path in (tree / "trigmech").rglob("*.py")}
+    reached, later = {tree / file}, [tree / file]
+    while later:
+        module = ".".join(later.pop().relative_to(tree).with_suffix("").parts)
+        using = {path for path, text in sources.items() if re.search(rf"^from {re.escape(module)} import ", text, re.M)}
+        compiled = {each: list((each.parent / "__pycache__").glob(f"{each.stem}.*.nb[ic]")) for each in using - reached}
+        reached |= using
+        # Functions that are not compiled hold no others.
+        later += [each for each, held in compiled.items() if held]
+        for held in compiled.values():
+            for path in held:
+                path.unlink()
 
 
 def judged(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
