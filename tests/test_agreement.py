@@ -220,11 +220,15 @@ def correlated(n):
     return np.clip(np.column_stack([first, second, third, first**2 + 0.3 * normal[:, 2] - 2.0]) / 4.0, -1.0, 1.0)
 
 
+def released_of(table, seed):
+    return tm.synthesize(table, tm.Schema.cube(4), tm.Budget(10.0, 1e-6), tm.TableMechanism(),
+                         np.random.default_rng(seed))
+
+
 @pytest.fixture(scope="module")
 def made():
     table = correlated(4_000)
-    found = tm.synthesize(table, tm.Schema.cube(4), tm.Budget(10.0, 1e-6), tm.TableMechanism(),
-                          np.random.default_rng(1))
+    found = released_of(table, 1)
     return table, found.release, found.distribution.points
 
 
@@ -241,11 +245,13 @@ def apart(release, points):
 
 def test_rows_have_the_products_and_their_columns_keep_their_ranks(made):
     """The means of products are met within their noise, and not by more rows at both ends of the columns."""
-    _, release, points = made
-    products, columns = apart(release, points)
-    assert np.sqrt((products**2).mean()) < 0.75
-    # .26 to .44 in six releases.
-    assert np.sqrt((columns**2).mean()) < 0.45
+    table, *first = made
+    each = [first, *((found.release, found.distribution.points) for found in (released_of(table, 2),
+                                                                              released_of(table, 3)))]
+    products, columns = np.mean([[np.sqrt(np.square(own).mean()) for own in apart(*one)] for one in each], axis=0)
+    # The means of eight releases are .55 and .34, and their deviations .08 and .06.
+    assert products < 0.68
+    assert columns < 0.4
 
 
 def test_correlations_of_ranks_are_as_exact_as_the_products(made):

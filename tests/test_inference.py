@@ -441,17 +441,18 @@ def test_imputations_are_tables_of_the_schema_and_cover_what_was_released(delta)
 
 def test_imputations_have_the_missing_values_that_the_release_tells():
     # Nine of ten are missing, so what the release says of the numbers is mostly noise, which no rows can have.
-    rng = np.random.default_rng(0)
-    table = pa.table({"seldom": pa.array(rng.normal(50.0, 10.0, 2_000), mask=rng.random(2_000) < 0.9),
-                      "x": rng.normal(0.0, 1.0, 2_000)})
-    schema = tm.Schema([tm.Column("seldom", 0, 100, missing="keep"), tm.Column("x", -5, 5)])
-    made = tm.synthesize(table, schema, tm.Budget(0.5, 1e-6), rng=np.random.default_rng(1))
-    rows = made.weighted()
-    told = float(rows.weights @ np.ma.getmaskarray(rows.columns["seldom"]))
-    found = made.imputations(10).estimate(lambda table: np.mean(np.ma.getmaskarray(table["seldom"])))
-    assert abs(told - 0.9) < 0.03
-    # The interval's half is .035.
-    assert abs(float(found.value) - told) < 0.02
+    schema, off = tm.Schema([tm.Column("seldom", 0, 100, missing="keep"), tm.Column("x", -5, 5)]), []
+    for seed in (1, 2, 3):
+        rng = np.random.default_rng(seed)
+        table = pa.table({"seldom": pa.array(rng.normal(50.0, 10.0, 2_000), mask=rng.random(2_000) < 0.9),
+                          "x": rng.normal(0.0, 1.0, 2_000)})
+        made = tm.synthesize(table, schema, tm.Budget(0.5, 1e-6), rng=np.random.default_rng(seed))
+        rows = made.weighted()
+        told = float(rows.weights @ np.ma.getmaskarray(rows.columns["seldom"]))
+        assert abs(told - 0.9) < 0.03
+        found = made.imputations(10).estimate(lambda table: np.mean(np.ma.getmaskarray(table["seldom"])))
+        off.append(float(found.value) - told)
+    assert abs(np.mean(off)) < 0.01, off
 
 
 @pytest.mark.nightly  # Both are compared with their law, of injected numbers, in test_intervals_law.py.
