@@ -94,6 +94,20 @@ def test_heavy_intervals_are_those_that_exceed_the_noise_the_last_of_a_column_fi
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_light_interval_is_looked_at_closer_if_its_finer_ones_are_known_well(delta):
+    """Before, rows of a long tail lay evenly in its intervals, however little noise there was."""
+    design = plan_tables(10**6, Domain(2), tm.Budget(20.0, delta))
+    least = 6.0 * math.sqrt(1_024) * design.closer_deviation(design.numbers)
+    assert least < 0.9 / 64.0
+    partition, other = design.partitions
+    for rows, wanted in ((1.01 * least, [5]), (0.99 * least, [])):
+        mass = np.full(partition.size, 1e-9)
+        mass[5] = rows
+        columns = [ReleasedColumn(partition, mass, 1e-9), ReleasedColumn(other, np.zeros(other.size), 1e-9)]
+        assert [look.query.interval for look in closer_looks(design, columns)] == wanted
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_parts_of_a_wide_interval_are_looked_at_closer_if_the_whole_is_heavy(delta):
     """A look that counts has wide intervals; prefix sums have narrow ones, whose parts count alone."""
     design = plan_tables(1_000, Domain(2), tm.Budget(10.0, delta))

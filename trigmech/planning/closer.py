@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, are_wide, parts_of, peaks
+from trigmech.planning.peaks import FINER, HEAVY, HEAVY_BY_NOISE, MOST_LEVELS, are_wide, known_well, parts_of, peaks
 from trigmech.planning.tables import MOST_FINER, TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
@@ -23,10 +23,11 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
     fewer columns have details, their noise is less.
 
     An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them, or
-    most rows (:func:`trigmech.planning.peaks.wide_intervals`). The last interval comes first, so that the division of
-    one does not move the others. One of a few levels need not hold much: round numbers are heavy, and where another
-    column changes at them, two levels have rows on both sides. Where a look counted wide intervals, those of the column
-    are parts of them, and one may hold all rows of the whole: the rows of the whole count.
+    most rows (:func:`trigmech.planning.peaks.wide_intervals`). Any interval whose finer ones are known well is looked
+    at, however few rows it holds: the density in there would only be a guess. The last interval comes first, so that
+    the division of one does not move the others. One of a few levels need not hold much: round numbers are heavy, and
+    where another column changes at them, two levels have rows on both sides. Where a look counted wide intervals, those
+    of the column are parts of them, and one may hold all rows of the whole: the rows of the whole count.
 
     If a wide interval is measured in a few parts, its finest parts are measured, too, where they would show a value
     that all its rows share. Then each of the two has half of the weight. The column's other intervals keep theirs,
@@ -52,7 +53,7 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
             if wide[i] and (parts := parts_of(own, deviation, len(finest) - 1)) < len(finest) - 1:
                 finer = partition.parts(i, parts, FINER)
             heavy = own >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
-            if not heavy or not 2 < len(finer) <= room + 1:
+            if not (heavy or known_well(own, deviation, len(finest) - 1)) or not 2 < len(finer) <= room + 1:
                 continue
             found.append(Detail(j, partition, i, finer))
             room -= len(finer) - 1

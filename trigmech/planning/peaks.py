@@ -11,7 +11,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Look
 
 # An interval is heavy if it holds this fraction of the rows, and this many standard deviations of the noise in the
-# finer intervals of a closer look.
+# finer intervals of a closer look. A lighter one is looked at closer if its finest parts are known well.
 HEAVY, HEAVY_BY_NOISE = 1.0 / 64.0, 8.0
 # An interval stands out if it is so many times as dense as those beside it. Then it is looked at as a whole if it holds
 # this many standard deviations, and has at most so many levels.
@@ -20,7 +20,8 @@ PEAK, PEAK_BY_NOISE, MOST_LEVELS = 2.0, 3.0, 16
 FINER = 1_024
 # An interval is wide if it holds at least LARGE of the rows and LARGE_BY_NOISE standard deviations of a closer look, or
 # SECOND and SECOND_BY_NOISE. With less than these, values that many rows share would be lost more often. A few parts of
-# it are measured if the noise in all finest parts together is more than a part TELLING of its rows.
+# it are measured if the noise in all finest parts together is more than a part TELLING of its rows: if they are not
+# known well.
 LARGE, LARGE_BY_NOISE, SECOND, SECOND_BY_NOISE = 0.5, 4.0, 0.3, 32.0
 TELLING, LEAST_PARTS = 1.0 / 6.0, 4
 
@@ -70,14 +71,19 @@ def are_wide(look: Look, column: ReleasedColumn, deviation: float) -> NDArray[np
     return np.array([each in wide for each in own], dtype=np.bool_)
 
 
+def known_well(rows: float, deviation: float, finest: int) -> bool:
+    """Return whether the noise in all finest parts of an interval together hides little of its rows."""
+    return TELLING * rows >= deviation * math.sqrt(finest)
+
+
 def parts_of(rows: float, deviation: float, finest: int) -> int:
-    """Return the number of parts of a wide interval that a closer look measures: all, if their noise hides little.
+    """Return the number of parts of a wide interval that a closer look measures: all, if they are known well.
 
     p parts have the noise p r^2 in each coefficient of their density, for the noise r of a part relative to the
     interval's rows. They leave the coefficients above p open, with 1 / p of the variance that is usual. Both together
     are least at about p = r^(-2/3).
     """
-    if TELLING * rows >= deviation * math.sqrt(finest):
+    if known_well(rows, deviation, finest):
         return finest
     return max(LEAST_PARTS, int((rows / deviation) ** (2.0 / 3.0)))
 
