@@ -96,11 +96,14 @@ def test_heavy_intervals_are_those_that_exceed_the_noise_the_last_of_a_column_fi
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_light_interval_is_looked_at_closer_if_its_finer_ones_are_known_well(delta):
     """Before, rows of a long tail lay evenly in its intervals, however little noise there was."""
-    design = plan_tables(10**6, Domain(2), tm.Budget(20.0, delta))
-    least = 6.0 * math.sqrt(1_024) * design.closer_deviation(design.numbers)
-    assert least < 0.9 / 64.0
-    partition, other = design.partitions
-    for rows, wanted in ((1.01 * least, [5]), (0.99 * least, [])):
+    noisy, exact = (plan_tables(10**6, Domain(2), tm.Budget(epsilon, delta)) for epsilon in (1.0, 20.0))
+    known = 6.0 * math.sqrt(1_024) * noisy.closer_deviation(noisy.numbers)
+    # With less noise, eight rows of each finer interval are needed.
+    filled = 8.0 * 1_024 / 10**6
+    assert 6.0 * math.sqrt(1_024) * exact.closer_deviation(exact.numbers) < 0.9 * filled < 0.9 * known < 0.9 / 64.0
+    partition, other = noisy.partitions
+    for design, rows, wanted in ((noisy, 1.01 * known, [5]), (noisy, 0.99 * known, []),
+                                 (exact, 1.01 * filled, [5]), (exact, 0.99 * filled, [])):
         mass = np.full(partition.size, 1e-9)
         mass[5] = rows
         columns = [ReleasedColumn(partition, mass, 1e-9), ReleasedColumn(other, np.zeros(other.size), 1e-9)]

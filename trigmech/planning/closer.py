@@ -13,6 +13,8 @@ from trigmech.queries.one_way import Detail
 # An interval with at most so many levels is heavy by its noise alone. A value that many rows share is found with so
 # many standard deviations, also with half of the weight.
 SINGLE, FOUND = 4, 16.0
+# A light interval is looked at closer if its finer ones have so many rows on average: fewer would show chance alone.
+FILLED = 8.0
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
@@ -23,8 +25,8 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
     fewer columns have details, their noise is less.
 
     An interval is heavy if the look gives it so many rows that the noise of the finer intervals does not hide them, or
-    most rows (:func:`trigmech.planning.peaks.wide_intervals`). Any interval whose finer ones are known well is looked
-    at, however few rows it holds: the density in there would only be a guess. The last interval comes first, so that
+    most rows (:func:`trigmech.planning.peaks.wide_intervals`). A light one is looked at if its finer ones are known
+    well, and hold some rows each: the density in there would only be a guess. The last interval comes first, so that
     the division of one does not move the others. One of a few levels need not hold much: round numbers are heavy, and
     where another column changes at them, two levels have rows on both sides. Where a look counted wide intervals, those
     of the column are parts of them, and one may hold all rows of the whole: the rows of the whole count.
@@ -53,7 +55,8 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn],
             if wide[i] and (parts := parts_of(own, deviation, len(finest) - 1)) < len(finest) - 1:
                 finer = partition.parts(i, parts, FINER)
             heavy = own >= HEAVY or (partition.levels is not None and len(finer) <= SINGLE + 1)
-            if not (heavy or known_well(own, deviation, len(finest) - 1)) or not 2 < len(finer) <= room + 1:
+            known = known_well(own, deviation, len(finest) - 1) and own * design.n >= FILLED * (len(finest) - 1)
+            if not (heavy or known) or not 2 < len(finer) <= room + 1:
                 continue
             found.append(Detail(j, partition, i, finer))
             room -= len(finer) - 1
