@@ -100,3 +100,5 @@ def test_rounding_moves_disjoint_queries_together_by_no_more_than_one_alone():
     other = [Measurement(Detail(1, own.partition, own.interval, own.edges), weight) for own in
              (each.query for each in asked)]
     assert sensitivity_of([*asked, *other], "L1", 10**6, 1.0) == pytest.approx(2.0 * one, rel=1e-15)
+    # So do those of different intervals, though one partition serves both columns.
+    assert sensitivity_of([asked[0], other[1]], "L1", 10**6, 1.0) == pytest.approx(2.0 * one, rel=1e-15)

@@ -98,8 +98,9 @@ def test_an_interval_is_wide_if_it_holds_many_rows():
     smooth = looked(levels=None)
     assert wide_intervals(smooth, column_of(mass, smooth), noise) == [tuple(smooth.partition.edges[1:3].tolist())]
     # Fewer levels than 16 are never measured as a whole, and prefix sums tell enough.
-    few = looked(levels=np.linspace(-1.0, 1.0, 8 * 15))
+    few, enough = (looked(levels=np.linspace(-1.0, 1.0, 8 * count)) for count in (15, 16))
     assert wide_intervals(few, column_of(mass, few), noise) == []
+    assert wide_intervals(enough, column_of(mass, enough), noise) == [tuple(enough.partition.edges[1:3].tolist())]
     sums = looked(PrefixSums)
     assert wide_intervals(sums, column_of(mass, sums), noise) == []
 
@@ -449,3 +450,17 @@ def test_two_sizes_in_one_interval_leave_the_others_all_of_their_weight():
     assert [(each.query.interval, each.query.by_parts, each.weight / weight) for each in asked] == [
         (3, False, 1.0), (2, True, 0.5), (2, False, 0.5)]
     assert paid(design.closer, asked, design.n)
+
+
+def test_finer_intervals_are_no_more_than_their_limit(monkeypatch):
+    """Both sizes of the first columns count; what would be too much is not asked."""
+    design = narrow_design(epsilon=0.2)
+    columns = spread_columns(design, (1, 2))
+    whole = closer_looks(design, columns, 1)
+    assert [each.query.by_parts for each in whole] == [True, False] * 2
+    sizes = [each.query.size for each in whole]
+    for count in range(5):
+        monkeypatch.setattr("trigmech.planning.closer.MOST_FINER", sum(sizes[:count]))
+        asked = closer_looks(design, columns, 1)
+        assert sum(each.query.size for each in asked) <= sum(sizes[:count])
+        assert [each.query.size for each in asked][:count] == sizes[:count]
