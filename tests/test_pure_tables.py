@@ -99,8 +99,7 @@ def test_no_neighbour_moves_what_is_drawn_further_than_is_charged_for(epsilon, l
     assert design.measured.dependence.law == law
     session, rows = Noted(), random_rows(n, rng)
     furthest = dict.fromkeys((charge.purpose for charge in design.charges), 0.0)
-    # Counts with little noise are of many cells, and each table takes a tenth of a second.
-    for attempt in range(30 if law == "linf" else 12):
+    for attempt in range(30):
         other = rows.copy()
         other[0] = random_rows(1, rng)[0]
         if attempt % 3 == 0:

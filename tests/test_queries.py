@@ -242,6 +242,16 @@ def test_moves_add_up_as_norms_do_and_disjoint_looks_count_once():
     assert np.sqrt(((vectors[:, None] - vectors[None]) ** 2).sum(axis=2)).max() <= moved(looks, "L2") * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("key", ["ab", ("detail", 0), 7])
+def test_only_a_place_keeps_queries_from_adding_up(key, monkeypatch):
+    """Queries of one key were once told by any key: such a pair would join what moves together."""
+    monkeypatch.setattr(Detail, "disjoint", key)
+    part = partitions()[0]
+    looks = [Measurement(Detail(0, part, i, np.linspace(*part.edges[i : i + 2], 9)), 0.7) for i in range(2)]
+    with pytest.raises(tm.InputError, match=f"a query's disjoint must be a Place or None, not {type(key).__name__}"):
+        moved(looks, "L1")
+
+
 @pytest.mark.parametrize("norm", ["L1", "L2", "Linf"])
 @pytest.mark.parametrize("seed", range(3))
 def test_looks_at_one_interval_add_up_and_those_of_others_do_not(norm, seed):

@@ -8,7 +8,7 @@ bars, the report and the fit use these methods only. They need not know the kind
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -23,6 +23,7 @@ from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.features import FunctionSet
 from trigmech.functions.partition import Partition
+from trigmech.queries.places import Place, length
 
 # A computed sum of squares of weights and diameters that should be 1 is below this number.
 ROUNDED_UP = 1.0 + 1e-9
@@ -163,11 +164,8 @@ class Query(ABC):
         return None
 
     @property
-    def disjoint(self) -> tuple[Hashable, Hashable] | None:
-        """A key, and a place: queries of one key count rows, and a row is counted by those of at most one place.
-
-        So a replaced row moves entries of at most two places. None: the query shares no such key.
-        """
+    def disjoint(self) -> Place | None:
+        """The place of rows that this query counts, if a row is at one of several places. None for most queries."""
         return None
 
     @abstractmethod
@@ -347,7 +345,8 @@ def moved(measurements: Sequence[Measurement[Any]], norm: str) -> float:
     """Return the largest distance that n times the weighted vectors of all measurements move together.
 
     Replacing a row moves each vector by at most its weight times its query's diameter. In L1 these distances add up; in
-    L2 their squares add up; in Linf the largest one counts.
+    L2 their squares add up; in Linf the largest one counts. Queries at different places do not add up
+    (:class:`trigmech.queries.places.Place`).
     """
     return _joined(measurements, [each.weight * each.query.diameter(norm) for each in measurements], norm)
 
@@ -356,8 +355,8 @@ def sensitivity_of(measurements: Sequence[Measurement[Any]], norm: str, n: int, 
     """Return the largest distance that the computed weighted vectors move when one of n rows is replaced.
 
     The result includes the rounding errors of both tables' vectors, and a relative slack for the rounding of the result
-    itself. The means of disjoint queries add up to at most 1, and each is off by a part of itself. So the errors of all
-    of them together are at most the largest error that one alone could have.
+    itself. The means of queries at different places of one key add up to at most 1, and each is off by a part of
+    itself. So the errors of all of them are at most the largest errors that the queries at one place could have.
     """
     rounding = _joined(measurements, [each.weight * each.query.rounding(norm, n) for each in measurements], norm)
     return slack * moved(measurements, norm) / n + 2.0 * rounding
@@ -370,27 +369,8 @@ def scaled(measurements: Sequence[Measurement[Any]], norm: str, n: int) -> tuple
 
 
 def _joined(measurements: Sequence[Measurement[Any]], parts: Sequence[float], norm: str) -> float:
-    """Return the length of the parts of all measurements. Only the place with the largest parts counts of a key.
-
-    Proof: in L1 or L2 a row that leaves a place moves its queries' entries by half of their parts, or of their squares.
-    So does a row that comes. A row that stays in its place moves them by at most their parts.
-    """
-    alone, places = list[float](), dict[tuple[Hashable, Hashable], list[float]]()
-    for each, part in zip(measurements, parts, strict=True):
-        if (key := each.query.disjoint) is None:
-            alone.append(part)
-        else:
-            places.setdefault(key, []).append(part)
-    largest = dict[Hashable, float]()
-    for (key, _), own in places.items():
-        largest[key] = max(largest.get(key, 0.0), _length(own, norm))
-    return _length([*alone, *largest.values()], norm)
-
-
-def _length(parts: Sequence[float], norm: str) -> float:
-    if norm == "Linf":
-        return max(parts, default=0.0)
-    return float(np.linalg.norm(parts, 1 if norm == "L1" else 2)) if parts else 0.0
+    """Return the length of the parts of all measurements."""
+    return length([each.query.disjoint for each in measurements], parts, norm)
 
 
 def parted(vector: Array, measurements: Sequence[Measurement[Any]]) -> list[Array]:

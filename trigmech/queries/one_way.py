@@ -8,7 +8,7 @@ signs, so each moves by at most 2/n, and half of each is measured.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -23,6 +23,7 @@ from trigmech.functions.naming import interval_names, position_names
 from trigmech.functions.partition import Partition
 from trigmech.queries.base import TWO_ENTRIES, UNIT, Cells, Query, Smooth, indicators, length_of_ones
 from trigmech.queries.book import Book, Numbers, register
+from trigmech.queries.places import Place
 
 # The most intervals for prefix sums, and the most positions for contrasts. Time and memory grow with their squares.
 MOST_RANGES, MOST_CONTRASTS = 2**10, 2**8
@@ -323,8 +324,7 @@ class Detail(Cells):
 
     edges (f + 1,): The edges of the finer intervals, from one end of the interval to the other.
 
-    The finer intervals of one column are disjoint, for any number of intervals of its partition. So a replaced row
-    moves at most two of all their frequencies.
+    A row is counted by the details of one interval at most, because the intervals of a partition are disjoint.
     """
 
     name: ClassVar[str] = "detail"
@@ -374,9 +374,9 @@ class Detail(Cells):
         return indicators(self.around.codes(points), self.around.size)[:, self.inside]
 
     @property
-    def disjoint(self) -> tuple[Hashable, Hashable]:
-        """The partition, and the interval of which this is a detail."""
-        return ("detail", self.column, id(self.partition)), self.interval
+    def disjoint(self) -> Place:
+        """The interval of the partition of which this is a detail."""
+        return Place(("detail", self.column, id(self.partition)), self.interval)
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
         return interval_names(coordinates[self.partition.value or 0], self.edges)
