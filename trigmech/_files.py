@@ -11,6 +11,9 @@ from typing import Any
 
 from trigmech.errors import InputError, TrigmechError
 
+# A file beside another one begins with so many bytes of its name; file systems allow some 255 bytes.
+NAMED = 100
+
 
 def read_toml(path: str | os.PathLike[str], what: str, hint: str = "") -> dict[str, Any]:
     """Return the content of a TOML file; an InputError names the file, ``what`` it should be, and its fault."""
@@ -44,6 +47,15 @@ def reading(path: str | os.PathLike[str], damaged: str = "", *broken: type[Excep
 
 
 @contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn errors of a file that is to be written, such as too long a name, into an InputError that names it."""
+    try:
+        yield
+    except OSError as problem:
+        raise InputError(f"cannot write {os.fspath(path)!r}: {problem.strerror}") from None
+
+
+@contextmanager
 def replacing(path: Path, private: bool = False) -> Iterator[Path]:
     """Yield a path beside ``path`` to write to; on leaving without an error, make it durable and rename it to ``path``.
 
@@ -57,9 +69,7 @@ def replacing(path: Path, private: bool = False) -> Iterator[Path]:
     check_writable(path)
     # Where a symbolic link points, so that it stays one.
     path = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    beside = Path(name)
+    beside = _made_beside(path)
     try:
         yield beside
         _make_durable(beside)
@@ -89,17 +99,26 @@ def made_folder(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise the InputError that :func:`replacing` would raise, and write nothing."""
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder")
-    if path.exists() and not path.is_file():
-        raise InputError(f"cannot write {str(path)!r}: it is a device or a pipe, not an ordinary file, and would be "
-                         "replaced")
-    try:
-        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
-            pass
-    except OSError as problem:
-        raise InputError(f"cannot write {str(path)!r}: {problem.strerror}") from None
+    """Raise the InputError that :func:`replacing` would raise, and leave nothing."""
+    with writing(path):
+        if path.is_dir():
+            raise InputError(f"cannot write {str(path)!r}: it is a folder")
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write {str(path)!r}: it is a device or a pipe, not an ordinary file, and would "
+                             "be replaced")
+        _made_beside(Path(os.path.realpath(path))).unlink()
+
+
+def hidden(name: str) -> str:
+    """Return how the hidden name of a file or a folder beside another one begins: with as much of its name as fits."""
+    return f".{os.fsencode(name)[:NAMED].decode(errors='ignore')}."
+
+
+def _made_beside(path: Path) -> Path:
+    """Make an empty file beside another one, and return its path."""
+    handle, name = tempfile.mkstemp(prefix=hidden(path.name), suffix=".part", dir=path.parent)
+    os.close(handle)
+    return Path(name)
 
 
 def keep_name(path: Path) -> None:

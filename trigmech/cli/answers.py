@@ -14,7 +14,9 @@ from trigmech.cli.options import Json, Saved, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
 
-Count = Annotated[int, typer.Option(min=2, help="The number of imputed tables.")]
+# The number of imputed tables, unless the file that is given has others.
+USUAL = 20
+Count = Annotated[int | None, typer.Option(min=2, show_default=str(USUAL), help="The number of imputed tables.")]
 Population = Annotated[bool | None, typer.Option(
     "--population/--table", show_default=False, help="Intervals are for the population from which the table was "
                                                      "sampled (the default), or for the private table itself.")]
@@ -28,7 +30,7 @@ def ask(
     saved: Saved,
     query: Annotated[str, typer.Argument(help="A SELECT statement about the table named release, with aggregates.")],
     csv: Annotated[Path | None, typer.Option(help="Also write the answer to this file (.csv, .tsv, .parquet).")] = None,
-    count: Count = 20,
+    count: Count = None,
     population: Population = None,
     level: Level = 0.95,
     imputations: Kept = None,
@@ -61,7 +63,7 @@ def fit(
     formula: Annotated[str, typer.Argument(help="Such as 'income ~ age + C(region)'.")],
     family: Annotated[str, typer.Option(help="gaussian (linear), binomial (logistic) or poisson (log-linear).")
                       ] = "gaussian",
-    count: Count = 20,
+    count: Count = None,
     population: Population = None,
     level: Level = 0.95,
     imputations: Kept = None,
@@ -82,7 +84,7 @@ def fit(
     tell({"release": str(saved), **found.to_dict()}, found, as_json)
 
 
-def _imputed(saved: Path, path: Path | None, count: int, population: bool | None, quiet: bool,
+def _imputed(saved: Path, path: Path | None, count: int | None, population: bool | None, quiet: bool,
              check: Callable[[tm.Schema], None]) -> tm.Imputations:
     """Return imputations of a file, or new ones of a release, which are then written there.
 
@@ -99,11 +101,14 @@ def _imputed(saved: Path, path: Path | None, count: int, population: bool | None
             whose = "population" if held.population else "table"
             raise InputError(f"the imputations in {str(path)!r} are for the {whose}; name another file for the other "
                              "intervals")
+        if count is not None and count != len(held):
+            raise InputError(f"the file {str(path)!r} has {len(held)} imputations, not {count}; name another file, or "
+                             "leave out --count")
         return held
     made = tm.load(saved)
     check(made.schema)
     with progress_bar(quiet=quiet) as progress:
-        held = made.imputations(count, population is not False, progress=progress)
+        held = made.imputations(count or USUAL, population is not False, progress=progress)
     if path is not None:
         held.save(path)
     return held

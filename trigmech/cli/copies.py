@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trigmech as tm
+from trigmech._files import hidden, writing
 from trigmech.cli.options import tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 NOT_VALID = ("standard errors that are computed on one synthetic table are not valid, because they leave out the noise "
              "of the release; use `trigmech ask`, `trigmech fit` or `trigmech sample --imputations 20`")
+# R's words that are no names; those that Python has too are left out.
+WORDS_OF_R = {"repeat", "function", "next", "NULL", "NA", "NaN", "Inf", "TRUE", "FALSE"}
 PAGE = """# {m} imputed tables
 
 These {m} tables are made from one differentially private release. Each table agrees with the release, so the private
@@ -77,8 +81,9 @@ deviation = np.sqrt((1 + 1 / len(fits)) * estimates.var(axis=0, ddof=1) + varian
 
 def check_folder(folder: Path) -> None:
     """Raise an InputError if a folder cannot be made, or holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{str(folder)!r} exists and is not an empty folder; name another one for the imputations")
+    with writing(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{str(folder)!r} exists and is not an empty folder; name another one for the imputations")
     if not folder.absolute().parent.is_dir():
         raise InputError(f"cannot write {str(folder)!r}: there is no folder {str(folder.parent)!r}; make it first")
 
@@ -98,7 +103,7 @@ def write_copies(saved: Path, folder: Path, m: int, rng: Generator | None, as_js
 
 def _write(held: tm.Imputations, folder: Path) -> None:
     m, names, width = len(held), held.schema.table_names, max(2, len(str(len(held))))
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as beside:
+    with tempfile.TemporaryDirectory(prefix=hidden(folder.name), dir=folder.absolute().parent) as beside:
         whole = Path(beside) / "whole"
         whole.mkdir()
         for i in range(m):
@@ -111,7 +116,7 @@ def _write(held: tm.Imputations, folder: Path) -> None:
 
 def page_of(held: tm.Imputations, names: tuple[str, ...]) -> str:
     plain = [column.name for column in held.schema.columns if column.categories is None and column.unit is None
-             and column.name.isidentifier()]
+             and column.name.isidentifier() and not iskeyword(column.name) and column.name not in WORDS_OF_R]
     formula = " ~ ".join((*plain, "1")[:2]) if plain else f"{names[0]} ~ 1"
     scaled = "." if held.rows == held.n else (
         f", so counts and sums must be multiplied by {held.n / held.rows:.6g} to be those of the private table.")

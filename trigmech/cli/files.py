@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import trigmech as tm
-from trigmech._files import check_writable
+from trigmech._files import check_writable, writing
 from trigmech.cli.options import Written
 from trigmech.errors import InputError, PaidError, TrigmechError
 from trigmech.privacy.ledger_server import Server, is_address
@@ -46,12 +46,13 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
             continue
         if str(path) == STANDARD:
             raise typer.BadParameter("'-' (standard output) is not possible here; name a file")
-        if any(_same(path, other) for other in given):
-            raise typer.BadParameter(f"{str(path)!r} is given twice and would be overwritten; give the output "
-                                     "another name")
+        with writing(path):
+            if any(_same(path, other) for other in given):
+                raise typer.BadParameter(f"{str(path)!r} is given twice and would be overwritten; give the output "
+                                         "another name")
+            if not path.parent.exists():
+                raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
         given.append(path)
-        if not path.parent.exists():
-            raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
         check_writable(path)
     if to_file is not None:
         from trigmech.tables.writer import check_table_name
@@ -73,8 +74,9 @@ def keep_others(path: Path, what: str, read: Callable[[Path], Any]) -> None:
 
 def keep_what_counts(path: Path, force: bool = False) -> None:
     """Raise an InputError if writing would replace a ledger, a schema or, unless ``force`` is True, a release."""
-    if not path.is_file() or path.stat().st_size == 0:
-        return
+    with writing(path):
+        if not path.is_file() or path.stat().st_size == 0:
+            return
     with path.open("rb") as file:
         start = file.read(128)
     if start.startswith(b"{") and b'"trigmech ledger' in start:

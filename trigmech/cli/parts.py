@@ -58,6 +58,7 @@ def make_design(
     Example: `trigmech part design --schema schema.toml --n 25000 --epsilon 1 --delta 1e-7 --out design.json`
     """
     from trigmech.parts import design_file
+    from trigmech.parts.steps import check_design
     from trigmech.schema import toml as schema_file
 
     check_outputs((out,), (schema,))
@@ -66,6 +67,7 @@ def make_design(
         raise typer.BadParameter("give --smooth or --target, not both: smooth queries have no target column")
     made = tm.design(n, schema_file.load_schema(schema), budget_of(epsilon, delta),
                      tm.MomentMechanism() if smooth else for_target(target), bounds_share=bounds_share)
+    check_design(made)
     design_file.save(out, made.for_shares() if shares else made)
     tell({"design": str(out), "n": n, "passes": made.passes},
          f"{made}\nwritten: {out}; up to {made.passes} rounds: each part is measured once in each", as_json)

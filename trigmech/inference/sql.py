@@ -252,9 +252,10 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
 def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
             halves: list[list[Found]], again: list[list[Found]], level: float) -> Answer:
     columns = {column.name.lower(): column for column in imputations.schema.columns}
-    own = [(name, growing, function, range_of(item, columns, float(imputations.n))) for name, growing, function, item,
-           key in zip(question.names, question.growing, question.functions, question.items, question.keys, strict=True)
-           if not key]
+    own = [(name, growing, PUBLIC if question.of_all(item) else function,
+            range_of(item, columns, float(imputations.n)))
+           for name, growing, function, item, key in zip(question.names, question.growing, question.functions,
+                                                         question.items, question.keys, strict=True) if not key]
     held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, *_ in own}
                                        for part in ("values", "low", "high", "untold")}
     tables = {name: np.zeros(len(groups), dtype=np.int64) for name, *_ in own}
@@ -270,7 +271,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
                 estimate = imputations.combined(values[there], parts[there], level, rehearsed)
                 low, high = float(estimate.low), float(estimate.high)
                 if estimate.flat.all():
-                    (low, high), why = _of_flat(imputations, question, function, float(estimate.value), level)
+                    (low, high), why = _of_flat(imputations, function, float(estimate.value), level)
                     flat.add((name, why))
                 for part, number in zip(held, (float(estimate.value), low, high, float(estimate.untold)), strict=True):
                     held[part][name][g] = number
@@ -283,7 +284,7 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     names = [name for name, key in zip(question.names, question.keys, strict=True) if key]
     keys = {name: [groups[g][k] for g in kept] for k, name in enumerate(names)}
     covers = f"Each interval holds the value of {truth_of(imputations)} with probability {level:g}"
-    if any(growing for _, growing, *_ in own):
+    if question.scaled:
         covers += f"; counts and sums are scaled to {imputations.n:,} {counted(imputations.schema)}"
     chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
     made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
@@ -291,13 +292,14 @@ def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any
     return replace(made, notes=(*_notes(made, question, imputations), *_of_flats(flat)))
 
 
+# In place of the function of an aggregate that the number of all rows decides, which is public.
+PUBLIC = "the number of rows"
 FLAT = {"counted": "as rare rows may be missing from the tables, the interval reaches as far as such rows may be",
         "place": "they are quantiles that many rows share, so the interval is this value alone",
         "unknown": "there is no interval, because the tables do not tell how far the true value may be from theirs"}
 
 
-def _of_flat(imputations: Imputations, question: Question, function: str, value: float, level: float
-             ) -> tuple[tuple[float, float], str]:
+def _of_flat(imputations: Imputations, function: str, value: float, level: float) -> tuple[tuple[float, float], str]:
     """Return the interval of an aggregate that is the same in all tables, and which sentence of `FLAT` says why.
 
     The private table can have rows that no imputed table has. A count of them has the bound of `Imputations.unseen`. A
@@ -307,7 +309,7 @@ def _of_flat(imputations: Imputations, question: Question, function: str, value:
     everybody = float(imputations.n)
     if function in PLACES and 1.0 / (len(imputations) + 2) <= 1.0 - level + SAME:
         return (value, value), "place"
-    if function == "count_star" and question.of_all:
+    if function == PUBLIC:
         return (value, value), ""
     unseen = everybody * imputations.unseen(level)
     if function in GROWING - {"sum"} and value == 0.0:

@@ -37,7 +37,8 @@ REMEDY = ("ask for aggregates, such as avg(age) or count(*); rows are made by `t
 # The parts that must be empty in a query.
 NO_PARTS = {"having": "having", "sample": "using sample", "qualify": "qualify"}
 # Comparisons that no row satisfies, or every row, if a text is not among the values.
-EQUALITIES = {"COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_IN", "COMPARE_NOT_IN"}
+EQUALITIES = {"COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_IN", "COMPARE_NOT_IN", "COMPARE_DISTINCT_FROM",
+              "COMPARE_NOT_DISTINCT_FROM"}
 # The endings of the names of the two columns with the ends of an interval.
 ENDS = ("_low", "_high")
 # Takes the place of the table's name in a statement.
@@ -64,10 +65,16 @@ class Question:
         """The output columns' expressions."""
         return list(self.tree["statements"][0]["node"]["select_list"])
 
+    def of_all(self, item: Tree) -> bool:
+        """Return whether the number of all rows alone decides an output column's expression."""
+        conditions = self.tree["statements"][0]["node"].get("where_clause")
+        return not conditions and not any(self.keys) and not any(
+            each["class"] == "COLUMN_REF" for each in _expressions(item))
+
     @property
-    def of_all(self) -> bool:
-        """Whether it counts all rows together."""
-        return not self.tree["statements"][0]["node"].get("where_clause") and not any(self.keys)
+    def scaled(self) -> bool:
+        """Whether any part of an output column grows with the rows, so that it is scaled."""
+        return any(_name(each) in GROWING for each in _expressions(self.items))
 
 
 def parsed(connection: Any, query: Any, schema: Schema) -> Question:
@@ -222,6 +229,11 @@ def _check_names(node: Tree, schema: Schema) -> None:
             raise InputError(f"there is no column {_column(each)[-1]!r}; the columns are "
                              f"{', '.join(map(repr, schema.table_names))}; texts stand in single quotes")
     categories = _categories(schema)
+    # Another name of a column stands for it, unless a column has this name.
+    for item in node["select_list"]:
+        for name in _column(item)[-1:]:
+            if name.lower() in categories and str(item.get("alias")).lower() not in map(str.lower, schema.table_names):
+                categories[str(item.get("alias")).lower()] = categories[name.lower()]
     for each in expressions:
         if each.get("type") in EQUALITIES:
             sides = each.get("children") or [each["left"], each["right"]]

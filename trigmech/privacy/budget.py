@@ -22,6 +22,9 @@ NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L
 # More releases than this in one charge are a mistake, and their number would leave floating point behind.
 LARGEST_COUNT = 10**12
 
+# Outside, rounding errors are no longer small beside a budget.
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
+
 # The part of a budget that finds bounds and categories, if the schema asks for private ones.
 BOUNDS_SHARE = 0.1
 # Two computed costs that should be equal differ by less, relatively.
@@ -312,6 +315,16 @@ class Charge:
             return cls(**values)
         except BudgetError as error:
             raise InputError(f"{where}: {error}") from None
+
+
+def check_epsilon(budget: Budget) -> None:
+    """Raise a BudgetError if no ledger can have this total."""
+    epsilon = budget.epsilon
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        why = ("the noise would hide every table completely" if epsilon < 1.0
+               else "it protects nobody, and rounding errors would outweigh its noise")
+        raise BudgetError(f"a ledger's epsilon must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}, not "
+                          f"{epsilon:g}: {why}")
 
 
 def real_number(name: str, value: object) -> float:

@@ -10,7 +10,7 @@ from trigmech._html import html_table
 from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError
 from trigmech.privacy.accounting import cost, epsilon_of
-from trigmech.privacy.budget import ADJACENCY, Budget, Charge, shown_up
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, check_epsilon, shown_up
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_format import Entry, charge_header, charge_line
 from trigmech.privacy.ledger_lock import new_run
@@ -18,9 +18,6 @@ from trigmech.privacy.ledger_lock import new_run
 __all__ = ["Entry", "Ledger", "LedgerFile"]
 
 logger = logging.getLogger(__name__)
-
-# Outside, rounding errors are no longer small beside a budget.
-SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
 
 # More charges than any run makes; a file that somebody wrote could hold any number.
 MOST_CHARGES = 100_000
@@ -71,12 +68,7 @@ class Ledger:
     written: list[Charge] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        epsilon = self.budget.epsilon
-        if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-            why = ("the noise would hide every table completely" if epsilon < 1.0
-                   else "it protects nobody, and rounding errors would outweigh its noise")
-            raise BudgetError(f"a ledger's epsilon must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}, not "
-                              f"{epsilon:g}: {why}")
+        check_epsilon(self.budget)
         if self.file is not None and self.run is None:
             self.run = new_run()
 

@@ -12,7 +12,7 @@ from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError, shown
 from trigmech.privacy import ledger_audit
 from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon
-from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, check_epsilon, shown_up
 from trigmech.privacy.ledger_format import AnyEntry, Entry, Limit, Raised, SavedElsewhere, State, charge_header
 from trigmech.privacy.ledger_lock import attempted, new_run, now, version
 from trigmech.privacy.ledger_store import Store, store_of
@@ -82,7 +82,7 @@ class LedgerFile:
         Raises
         ------
         BudgetError
-            If the reserve is not from 0 to the budget's delta.
+            If no ledger can have this epsilon, or the reserve is not from 0 to the budget's delta.
         InputError
             If the ledger exists or cannot be written, or its lock is not free in time; if the address is not valid or
             holds a password, or the server refuses.
@@ -91,6 +91,7 @@ class LedgerFile:
         """
         if not isinstance(budget, Budget):
             raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
+        check_epsilon(budget)
         of_kind("the ledger file: data_set", data_set, str)
         store = store_of(path, timeout)
         state = State(data_set, Limit(budget, reserve_delta), now(), 0.0, ())

@@ -122,7 +122,9 @@ def _between(points: Array, step: float, many: int) -> Array:
     low, high = points[:-1, None], points[1:, None]
     count = np.arange(1.0, many + 1.0)
     part = count / (many + 1.0)
-    more = (np.floor(low / step) + count) * step if step else low * (1.0 - part) + high * part
+    # Beyond 2^53 not every multiple is a number of floating point.
+    own = np.maximum(step, np.spacing(np.abs(low)))
+    more = (np.floor(low / own) + count) * own if step else low * (1.0 - part) + high * part
     return np.unique(np.concatenate([points, more[(low < more) & (more < high)]]))
 
 

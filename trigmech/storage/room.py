@@ -54,7 +54,8 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
     if size > archive.MAX_BYTES or released * NUMBER_IN_WORDS + manifest > rounds_file.LARGEST_FILE:
         raise InputError(f"a release of {schema.d} columns, of up to {released} numbers and {points} points of {D} "
                          f"coordinates, may take more than the {archive.MAX_BYTES} bytes that a file can hold; take "
-                         "fewer columns, fewer categories, or fewer points (the mechanism's option points)")
+                         "fewer columns or fewer categories, or in Python fewer points (the mechanism's option "
+                         "points)")
 
 
 def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:

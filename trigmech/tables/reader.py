@@ -309,12 +309,17 @@ class TableFile:
             places = list(range(len(names)))
         else:
             place = {name: j for j, name in enumerate(self.names)}
-            if rule := lacks(names, place):
+            # A header is read without the white space around its names.
+            wanted = names if self._csv is None else [name.strip() for name in names]
+            if len(set(wanted)) < len(wanted):
+                raise self._error("the schema has two names that differ only by white space at an end, which a CSV "
+                                  "file does not keep; rename one of them in the table and in the schema")
+            if rule := lacks(wanted, place):
                 more = "" if self._csv is None else "; " + (self.separators or (
                     "if its first row does not hold names, write header = false below [file] in the schema file, or "
                     "give header=False"))
                 raise self._error(f"it {rule}{more}")
-            places = [place[name] for name in names]
+            places = [place[name] for name in wanted]
         with self._row_free():
             if self._csv is None:
                 text = [column.name for column in schema.columns if column.is_text]
