@@ -17,7 +17,8 @@ from trigmech.evaluation.error_bars import QUERIES_AT_A_TIME, missed_moments, pr
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.planning import priors
 from trigmech.privacy.budget import Budget
-from trigmech.reconstruction.rows import CompiledObjective, FittedRows
+from trigmech.reconstruction.row_arrays import FittedRows
+from trigmech.reconstruction.rows import CompiledObjective
 from trigmech.report import page as report
 from trigmech.results import load
 from trigmech.schema.schema import Column, Schema

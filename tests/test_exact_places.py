@@ -37,7 +37,7 @@ from trigmech.privacy.noise import lattice_step
 from trigmech.reconstruction import row_effects, tables
 from trigmech.reconstruction.atoms import atoms
 from trigmech.reconstruction.conditional import conditional_points
-from trigmech.reconstruction.rows import FittedRows
+from trigmech.reconstruction.row_arrays import FittedRows
 from trigmech.report import figures, sections
 from trigmech.schema import rounding
 from trigmech.storage import rounds_file

@@ -495,6 +495,54 @@ def test_columns_that_sparse_tables_tie_leave_empty_cells_together():
             np.testing.assert_allclose(part, again)
 
 
+@pytest.mark.parametrize("large", [True, False])
+def test_in_large_fits_columns_that_sparse_tables_tie_are_exchanged_at_last(large):
+    """Columns 0 and 1 are equal, and so are 2 and 3: no entry can move alone, and the table of 1 and 2 is missed."""
+    size, m, rng = 12, 6_000, np.random.default_rng(3)
+    made = RowObjective([size] * 5)
+    maps = [made.map(j, np.arange(size)) for j in range(5)]
+    first = rng.integers(0, size, m)
+    second = (first + rng.integers(0, 5, m)) % size
+    for pair in ((0, 1), (2, 3)):
+        made.table([maps[j] for j in pair], np.eye(size) * np.bincount(first if pair == (0, 1) else second,
+                                                                      minlength=size) / m, 1e8, sparse=True)
+    target = np.bincount(first * size + second, minlength=size * size).reshape(size, size) / m
+    made.table([maps[1], maps[2]], target, 1e6)
+    mixed = rng.permutation(second)
+    rows = np.column_stack([first, first, mixed, mixed, rng.integers(0, size, m)]).astype(np.int32)
+    objective = made.compiled()
+    fitted = objective.descend(rows.copy(), np.random.default_rng(0), most=0)
+    cleared = objective.clear_empty(fitted, np.random.default_rng(1), 512 if large else None).rows
+    found = np.bincount(cleared[:, 1] * size + cleared[:, 2], minlength=size * size).reshape(size, size) / m
+    before = np.bincount(first * size + mixed, minlength=size * size).reshape(size, size) / m
+    assert (np.abs(found - target).sum() < 0.3 * np.abs(before - target).sum()) == large
+    for a, b in ((0, 1), (2, 3)):
+        np.testing.assert_array_equal(cleared[:, a], cleared[:, b])
+    np.testing.assert_array_equal(np.sort(cleared, axis=0), np.sort(rows, axis=0))
+
+
+@pytest.mark.parametrize(("left", "rounds"), [(0.99, 1), (0.96, 1), (0.94, descent.LAST_ROUNDS)])
+def test_a_large_fit_ends_when_a_round_gains_little(left, rounds, monkeypatch):
+    """Each sweep leaves a part of the objective, and all rows are visited once in a round."""
+    made = RowObjective([3] * 2)
+    made.table([made.map(j, np.arange(3)) for j in range(2)], np.eye(3) / 3, 1.0, sparse=True)
+    rows, counts = np.arange(30, dtype=np.int32)[:, None].repeat(2, axis=1) % 3, []
+    rows[:6, 1] = 0
+
+    def gain(self, rows, residuals, order, *further, **named):
+        counts.append(len(order))
+        residuals.tables[:] *= np.sqrt(left)
+        return 0
+
+    monkeypatch.setattr(descent.CompiledObjective, "sweep", gain)
+    for name in ("leave_empty", "exchange"):
+        monkeypatch.setattr(descent.CompiledObjective, name, lambda *_, **named: 0)
+    objective = made.compiled()
+    fitted = objective.descend(rows, np.random.default_rng(0), most=0)
+    objective.clear_empty(fitted, np.random.default_rng(1), 3)
+    assert counts == [4] * descent.LAST_VISITS + [30] * rounds
+
+
 def test_offers_are_made_by_the_places_that_rows_have_now(monkeypatch):
     size, m, rng, offered = 5, 100, np.random.default_rng(0), []
     made = RowObjective([size] * 3)

@@ -86,9 +86,9 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program or the system, 2 refused (wrong usage or wrong input; nothing was "
-    "charged), 3 a check found a problem, 4 over the budget or no possible budget, 5 the solver failed, 6 released with --strict but the "
-    "points miss the released values, 7 not accepted, 8 charged but an output is missing, 130 interrupted (129 and "
-    "143 by a signal)."))
+    "charged), 3 a check found a problem, 4 over the budget or no possible budget, 5 the solver failed, 6 released "
+    "with --strict but the points miss the released values, 7 not accepted, 8 charged but an output is missing, 130 "
+    "interrupted (129 and 143 by a signal)."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 app.add_typer(schema_app, name="schema")

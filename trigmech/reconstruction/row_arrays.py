@@ -5,7 +5,8 @@ rows: the sum of a function over the rows less m times its target.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,33 @@ class Residuals(NamedTuple):
     frequencies: Floats
     tables: Floats
     products: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRows:
+    """The end of a descent: positions (m, d), and the objective over the number of functions.
+
+    With weights 1 / deviation^2 this misfit is a reduced chi-square.
+    """
+
+    rows: Codes
+    misfit: float
+    sweeps: int
+    firmness: float = 1.0
+
+
+def joined(sets: Integers, groups: Iterable[Sequence[int]]) -> Integers:
+    """Return each column's set (d,) if the columns of each group are in one set. Its first column names a set."""
+    made = sets.copy()
+    for members in map(list, groups):
+        made[np.isin(made, made[members])] = made[members].min()
+    return made
+
+
+def sets_of(sets: Integers, measured: Iterable[Integers]) -> Sets:
+    """Return sets of columns (d,) with the tables, products and rules of each, which have these columns (K, widest)."""
+    d = len(sets)
+    return Sets(sets, *(lists(d, np.where(each >= 0, sets[each], -1)) for each in (np.arange(d)[:, None], *measured)))
 
 
 def lists(d: int, members: Integers) -> Lists:

@@ -20,7 +20,7 @@ All numbers are in units of rows: a residual is a sum over the m rows less m tim
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,18 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Codes, Integers
 from trigmech.distribution import systematic
 from trigmech.reconstruction.exchange_kernels import exchange, wanted_rows
-from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
+from trigmech.reconstruction.row_arrays import (
+    FittedRows,
+    Objective,
+    Residuals,
+    Sets,
+    crossings,
+    groups,
+    joined,
+    lists,
+    products,
+    sets_of,
+)
 from trigmech.reconstruction.row_kernels import add_counts, add_products, sweep, write_places
 from trigmech.reconstruction.together_kernels import sweep_together
 
@@ -48,19 +59,9 @@ OTHERS, PARTNERS = 4, 1
 MOST_STUCK = 0.2
 # Such rows are visited so many times at last, with weights of these cells that are larger by this factor.
 LAST_VISITS, WALL = 2, 1e4
-
-
-@dataclass(frozen=True, eq=False)
-class FittedRows:
-    """The end of a descent: positions (m, d), and the objective over the number of functions.
-
-    With weights 1 / deviation^2 this misfit is a reduced chi-square.
-    """
-
-    rows: Codes
-    misfit: float
-    sweeps: int
-    firmness: float = 1.0
+# Then all rows move again. In a large fit they also exchange the entries of all tied columns, LAST_EXCHANGES times, and
+# this is repeated while it lowers the objective by the fraction LAST_GAIN, at most LAST_ROUNDS times.
+LAST_EXCHANGES, LAST_GAIN, LAST_ROUNDS = 2, 0.05, 3
 
 
 class RowObjective:
@@ -180,15 +181,11 @@ class CompiledObjective:
         sparse = {t: [j for j in tables.columns[t].tolist() if j >= 0] for t in asked._sparse}
         self._sparse = [(t, move(members)) for t, members in sparse.items()]
         # Columns that move together are exchanged together.
-        sets = np.arange(self.d)
-        for members in asked._together:
-            sets[np.isin(sets, sets[list(members)])] = sets[list(members)].min()
-
-        def exchanged(sets: Integers) -> Sets:
-            return Sets(sets, *(lists(self.d, np.where(each >= 0, sets[each], -1))
-                                for each in (np.arange(self.d)[:, None], *measured)))
-
-        self._sets = exchanged(sets)
+        sets = joined(np.arange(self.d), asked._together)
+        self._sets = sets_of(sets, measured)
+        # Columns that sparse tables tie to each other, directly or by others; None if these are all columns.
+        ties = joined(sets, sparse.values())
+        self._tied = sets_of(ties, measured) if ties.any() else None
         # A column and those that other sparse tables tie to it, which would hold its entry where it is.
         self._wider: dict[tuple[int, int], Sets] = {}
         for t, held in sparse.items():
@@ -196,7 +193,7 @@ class CompiledObjective:
                 tied = {h for each in sparse.values() if j in each for h in each} - set(held) | {j}
                 own = np.isin(sets, sets[list(tied)])
                 if len(tied) > 1:
-                    self._wider[t, j] = exchanged(np.where(own, sets[own].min(), sets))
+                    self._wider[t, j] = sets_of(np.where(own, sets[own].min(), sets), measured)
 
     @property
     def arrays(self) -> tuple[Objective, Sets]:
@@ -292,7 +289,9 @@ class CompiledObjective:
         """Let the rows of a finished descent, in place, out of (some) sparse tables' cells of target 0.
 
         These cells weigh more now than everything else, so other tables and products get a worse fit. Then all rows
-        move once more, around these cells, and make up for it.
+        move once more, around these cells, and make up for it. If one column is nearly a function of others, an entry
+        of it can hardly move alone: its new cells would be empty. So in large fits two rows also exchange the entries
+        of all columns that sparse tables tie to each other. This changes only tables with other columns.
         """
         walled, offset = copy(self), self._arrays.tables.offset
         walled._sparse = [each for each in self._sparse if tables is None or each[0] in tables]
@@ -306,7 +305,14 @@ class CompiledObjective:
             walled.leave_empty(rows, residuals, every, rng)
             held = np.any([own[offset[t] + self._places(t, rows)[0]] for t, _ in walled._sparse], axis=0)
             walled.sweep(rows, residuals, rng.permutation(np.flatnonzero(held)), rng.permutation(every))
-        walled.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(every), sampled=sampled)
+        before, value = np.inf, self.value(residuals, len(rows))
+        for _ in range(LAST_ROUNDS if sampled else 1):
+            if value > (1.0 - LAST_GAIN) * before:
+                break
+            for _ in range(LAST_EXCHANGES if sampled and self._tied is not None else 0):
+                walled.exchange(rows, residuals, rng.permutation(len(rows)), every, rng, sets=self._tied)
+            walled.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(every), sampled=sampled)
+            before, value = value, self.value(residuals, len(rows))
         return replace(fitted, misfit=self.value(residuals, len(rows), self.firmness) / max(self.size, 1))
 
     def _places(self, t: int, rows: Codes) -> Integers:

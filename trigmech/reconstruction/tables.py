@@ -23,7 +23,8 @@ from trigmech.reconstruction.estimates import estimate_of
 from trigmech.reconstruction.pairs import Cells, Pair, decoded, pairs_of, predicted
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.ridges import Ridge
-from trigmech.reconstruction.rows import CompiledObjective, FittedRows, RowObjective, independent_rows
+from trigmech.reconstruction.row_arrays import FittedRows
+from trigmech.reconstruction.rows import CompiledObjective, RowObjective, independent_rows
 from trigmech.reconstruction.sparse import TableEstimate, with_margins
 
 # The weight of a column's own distribution during the descent: at most FIRMNESS, and FIRMNESS_BY_ROWS times the tables'
