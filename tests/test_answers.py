@@ -458,6 +458,17 @@ print(sorted(heavy & set(sys.modules)))
     assert rows[0]["p"] == float(made.sql("select avg(pay) p from release", imputations=held).values["p"][0])
 
 
+def test_as_many_imputations_are_asked_for_as_the_file_has_or_none_are_named(run, made):
+    made.imputations(3).save("kept")
+    for command in (("ask", "clinic.tm", "select avg(pay) from release"), ("fit", "clinic.tm", "pay ~ age")):
+        status, _, err = run(*command, "--imputations", "kept", "--count", "5")
+        assert status == 2
+        assert err == ("trigmech: the file 'kept' has 3 imputations, not 5; name another file, or leave out --count\n")
+        for count in ((), ("--count", "3")):
+            status, out, _ = run(*command, "--imputations", "kept", "--json", *count)
+            assert (status, json.loads(out)["imputations"]) == (0, 3)
+
+
 def test_imputations_of_another_release_are_refused(run, made):
     replace(made.imputations(2), n=made.n + 1).save("others")
     made.imputations(2).save("table")
@@ -520,6 +531,13 @@ def test_copies_for_others_come_with_a_page_whose_python_runs(run, tmp_path, mon
     np.testing.assert_allclose(names["estimate"], wanted.value, rtol=1e-9)
     np.testing.assert_allclose(names["deviation"], wanted.deviation, rtol=1e-9)
     assert "are not valid" in page
+
+
+def test_the_page_s_regression_is_of_names_that_python_and_r_can_read():
+    names = ("class", "next", "NULL", "first name", "age", "pay")
+    schema = tm.Schema([tm.Column(name, 0, 1) for name in names])
+    held = tm.Imputations(schema, 90, np.zeros((3, 2, 10, 6)), 0.0, False)
+    assert page_of(held, names).count("age ~ pay") == 2
 
 
 def test_the_page_says_how_counts_are_scaled():

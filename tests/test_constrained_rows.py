@@ -146,6 +146,14 @@ def test_what_no_synthetic_row_can_keep_is_refused_before_the_charge(columns, co
     assert not json.loads(path.read_text())["entries"]
 
 
+@pytest.mark.parametrize(("upper", "rule"), [
+    (10**18, "x >= 500000000000000000"), (2**62, "x > 4000000000000000000"),
+    (10**18, "x > 3 and x < 999999999999999000"), (2**53, "x > 9007199254740000 and x < 9007199254740900")])
+def test_integers_beyond_what_floating_point_counts_one_by_one_can_keep_a_constraint(upper, rule):
+    schema = Schema([Column("x", 0, upper, "integer")], [rule])
+    assert keeps(schema, witness(schema)).all()
+
+
 def test_too_many_combinations_are_refused_before_the_charge():
     columns = [Column(f"c{k}", kind="categorical", categories=tuple(range(210))) for k in range(3)]
     rules = [f"c0 = c1 or c1 = c2 or c2 = c0 or c0 = {k}" for k in range(11)]

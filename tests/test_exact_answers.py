@@ -61,13 +61,22 @@ def test_what_all_tables_agree_on_is_not_certain(function, value, ends, m):
     assert [why in each for each in found.notes] == [True]
 
 
-def test_a_count_of_all_rows_is_certain():
-    asked = Question(tree_of("count_star"), ("v",), (False,), (True,), (), None, (),
-                     functions=("count_star",))
-    whole = [{(): (5_000.0,)}] * 4
-    held = replace(imputations(), white=0.01)
-    found = sql._answer(held, asked, [()], whole, [[each, each] for each in whole], [], 0.9)
-    assert (found.low["v"][0], found.high["v"][0], found.notes) == (5_000.0, 5_000.0, ())
+@pytest.mark.parametrize(("item", "value"), [
+    ("count(*)", 5_000.0), ("2 * count(*)", 10_000.0), ("count(*)::integer", 5_000.0), ("sum(3)", 15_000.0)])
+def test_what_the_number_of_all_rows_decides_is_certain(item, value):
+    found = sql.ask(replace(imputations(), white=0.01), f"select {item} as v from release", 0.9)
+    assert (found.low["v"][0], found.high["v"][0], found.notes) == (value, value, ())
+    assert "scaled to 5,000 rows" in found.covers
+
+
+@pytest.mark.parametrize(("asked", "end", "ends"), [
+    ("count(*) filter (where x > 2)", "", (0.0, 115.13)), ("count_if(x > 2)", "", (0.0, 115.13)),
+    ("count(*)", "where x > 2", (0.0, 115.13)), ("count(*) filter (where x < 2)", "", (4_884.87, 5_000.0)),
+    ("count(*)", "where x < 2", (4_884.87, 5_000.0))])
+def test_a_count_with_a_condition_is_not_certain_wherever_the_condition_stands(asked, end, ends):
+    found = sql.ask(replace(imputations(), white=0.01), f"select {asked} as v from release {end}", 0.9)
+    assert (found.low["v"][0], found.high["v"][0]) == pytest.approx(ends, abs=0.01)
+    assert "rare rows" in found.notes[0]
 
 
 def test_a_group_counts_in_the_tables_that_have_it_in_both_halves():

@@ -56,12 +56,24 @@ def test_a_name_that_is_no_column_is_refused_with_the_columns(connection, query)
 
 @pytest.mark.parametrize(("condition", "absent"), [
     ("town = 'c'", "c"), ("'c' <> Town", "c"), ("r.town in ('a', 'c', 'd')", "c"), ("town not in ('c')", "c"),
-    ("not (age > 2 and town = 'A')", "A"), ("town = ''", "")])
+    ("not (age > 2 and town = 'A')", "A"), ("town = ''", ""), ("town is distinct from 'c'", "c"),
+    ("town is not distinct from 'c'", "c")])
 def test_a_text_that_is_no_category_is_refused_in_place_of_a_certain_zero(connection, condition, absent):
     with pytest.raises(InputError, match=f"column '[Tt]own' has no category {absent!r}; its categories are 'a', 'b'"):
         parsed(connection, f"select count(*) from release r where {condition}", SCHEMA)
     with pytest.raises(InputError, match="has no category"):
         parsed(connection, f"select sum(case when {condition} then 1 else 0 end) from release r", SCHEMA)
+
+
+def test_another_name_of_a_column_is_compared_with_its_categories(connection):
+    asked = "select town as T, count(*) from release where t = '{}' group by t"
+    with pytest.raises(InputError, match="column 't' has no category 'c'; its categories are 'a', 'b'"):
+        parsed(connection, asked.format("c"), SCHEMA)
+    assert parsed(connection, asked.format("a"), SCHEMA).keys == (True, False)
+    # A name that a column has is this column's, and another name of an expression has no categories.
+    for other in ("select town as age, count(*) from release where age = 3 group by town",
+                  "select upper(town) as t, count(*) from release where t = 'C' group by t"):
+        assert parsed(connection, other, SCHEMA).keys == (True, False)
 
 
 def test_texts_that_are_no_categories_by_right_are_asked(connection):

@@ -342,6 +342,18 @@ def test_private_categories_are_not_found_over_parts():
         tm.release_parts([], design)
 
 
+def test_a_design_that_no_part_can_measure_is_not_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text('[columns]\njob = { kind = "categorical", categories = "private" }\n')
+    monkeypatch.setattr(sys, "argv", ["trigmech", "part", "design", "--schema", "schema.toml", "--n", "500",
+                                      "--epsilon", "1", "--delta", "1e-6", "--out", "design.json"])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == 2
+    assert "private categories cannot be found over parts" in capsys.readouterr().err
+    assert not (tmp_path / "design.json").exists()
+
+
 # Files
 
 
