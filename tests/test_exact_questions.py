@@ -71,7 +71,7 @@ def test_another_name_of_a_column_is_compared_with_its_categories(connection):
         parsed(connection, asked.format("c"), SCHEMA)
     assert parsed(connection, asked.format("a"), SCHEMA).keys == (True, False)
     # A name that a column has is this column's, and another name of an expression has no categories.
-    for other in ("select town as age, count(*) from release where age = 3 group by town",
+    for other in ("select town as age, count(*) from release where age = '3' group by town",
                   "select upper(town) as t, count(*) from release where t = 'C' group by t"):
         assert parsed(connection, other, SCHEMA).keys == (True, False)
 

@@ -26,6 +26,7 @@ from trigmech.reconstruction import tables as fits
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.pairs import Pair
+from trigmech.reconstruction.row_arrays import joined
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.sparse import estimated, with_margins
 from trigmech.reconstruction.tables import Targets, strengths_of
@@ -495,28 +496,37 @@ def test_columns_that_sparse_tables_tie_leave_empty_cells_together():
             np.testing.assert_allclose(part, again)
 
 
+@pytest.mark.parametrize(("groups", "sets"), [
+    ([], [0, 1, 2, 3, 4, 5]), ([(1, 3)], [0, 1, 2, 1, 4, 5]), ([(3, 4), (1, 3)], [0, 1, 2, 1, 1, 5]),
+    ([(4, 5), (1, 2), (5, 2), (0,)], [0, 1, 1, 3, 1, 1]), ([(5, 0), (1, 2), (2, 5)], [0, 0, 0, 3, 4, 0])])
+def test_sets_of_columns_are_joined_by_all_that_they_share(groups, sets):
+    start = np.arange(6)
+    np.testing.assert_array_equal(joined(start, groups), sets)
+    np.testing.assert_array_equal(start, np.arange(6))
+
+
 @pytest.mark.parametrize("large", [True, False])
 def test_in_large_fits_columns_that_sparse_tables_tie_are_exchanged_at_last(large):
-    """Columns 0 and 1 are equal, and so are 2 and 3: no entry can move alone, and the table of 1 and 2 is missed."""
+    """Columns 0, 1 and 4 are equal, and so are 2 and 3: no entry can move alone, and the table of 1 and 2 is missed."""
     size, m, rng = 12, 6_000, np.random.default_rng(3)
     made = RowObjective([size] * 5)
     maps = [made.map(j, np.arange(size)) for j in range(5)]
     first = rng.integers(0, size, m)
     second = (first + rng.integers(0, 5, m)) % size
-    for pair in ((0, 1), (2, 3)):
-        made.table([maps[j] for j in pair], np.eye(size) * np.bincount(first if pair == (0, 1) else second,
-                                                                      minlength=size) / m, 1e8, sparse=True)
+    for pair in ((0, 1), (1, 4), (2, 3)):
+        counts = np.bincount(second if 2 in pair else first, minlength=size)
+        made.table([maps[j] for j in pair], np.diag(counts / m), 1e8, sparse=True)
     target = np.bincount(first * size + second, minlength=size * size).reshape(size, size) / m
     made.table([maps[1], maps[2]], target, 1e6)
     mixed = rng.permutation(second)
-    rows = np.column_stack([first, first, mixed, mixed, rng.integers(0, size, m)]).astype(np.int32)
+    rows = np.column_stack([first, first, mixed, mixed, first]).astype(np.int32)
     objective = made.compiled()
     fitted = objective.descend(rows.copy(), np.random.default_rng(0), most=0)
     cleared = objective.clear_empty(fitted, np.random.default_rng(1), 512 if large else None).rows
     found = np.bincount(cleared[:, 1] * size + cleared[:, 2], minlength=size * size).reshape(size, size) / m
     before = np.bincount(first * size + mixed, minlength=size * size).reshape(size, size) / m
     assert (np.abs(found - target).sum() < 0.3 * np.abs(before - target).sum()) == large
-    for a, b in ((0, 1), (2, 3)):
+    for a, b in ((0, 1), (1, 4), (2, 3)):
         np.testing.assert_array_equal(cleared[:, a], cleared[:, b])
     np.testing.assert_array_equal(np.sort(cleared, axis=0), np.sort(rows, axis=0))
 
