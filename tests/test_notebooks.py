@@ -61,7 +61,7 @@ def test_the_command_writes_all_tutorials_and_their_cells_run(tmp_path):
         warnings.simplefilter("error")
         for text in cells(made, "code"):
             exec(text, names)
-    assert names["rounds"] == 2
+    assert names["rounds"] == 3
     assert (names["design"].means == names["pooled"].means).all()
 
 

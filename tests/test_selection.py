@@ -540,6 +540,24 @@ def test_tails_are_measured_where_correlated_numbers_hide_them():
     assert selection._tails(columns, tables, 1e-6) == ()
 
 
+def test_a_pair_alone_is_measured_again_and_its_tails_too():
+    """Two nearly equal numbers with long tails lost a tenth of their correlation, however much budget they had."""
+    rng = np.random.default_rng(4)
+    pay = np.minimum(rng.lognormal(0.0, 1.2, 10_000), 80.0)
+    table = np.column_stack([pay, pay * rng.uniform(0.85, 1.0, 10_000)])
+    schema = tm.Schema([tm.Column("pay", 0, 100), tm.Column("net", 0, 100)])
+    made = tm.synthesize(table, schema, tm.Budget(20.0, 1e-6), rng=np.random.default_rng(0))
+    assert [charge.purpose for charge in made.ledger.charges][-2:] == ["dependence", "selected tables"]
+    shapes = [each.query.shape for each in made.release.tables]
+    assert len(shapes) == 2
+    # One has cells of equal frequency, and the other one cells of equal variance: fewer, and narrow where rows are few.
+    first, tails = sorted(made.release.tables, key=lambda each: -math.prod(each.query.shape))
+    assert len(np.flatnonzero(tails.query.maps[0] == 0)) > len(np.flatnonzero(first.query.maps[0] == 0))
+    rows = made.sample(10_000, rng=np.random.default_rng(1))
+    lost = np.corrcoef(table.T)[0, 1] - np.corrcoef(np.asarray(rows, dtype=float).T)[0, 1]
+    assert abs(lost) < 0.04
+
+
 def test_cells_of_tails_share_the_variance_and_hold_rows():
     columns, _ = first_tables(tailed(np.random.default_rng(1), 0.9), 40)
     for enough in (1e-4, 5e-3):

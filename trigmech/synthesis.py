@@ -74,7 +74,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     >>> schema = tm.Schema([tm.Column("age", 0, 120), tm.Column("income", 0, 200_000)])
     >>> made = tm.design(3_000, schema, tm.Budget(1.0, 1e-6))
     >>> made.passes, [charge.purpose for charge in made.rounds[0]]
-    (3, ['columns', 'columns, closer', 'dependence'])
+    (4, ['columns', 'columns, closer', 'dependence', 'selected tables'])
     """
     if isinstance(n, bool) or not (isinstance(n, int | np.integer) and n >= 2):
         raise InputError(f"n must be the number of rows, an integer that is at least 2, not {shown(n)}")

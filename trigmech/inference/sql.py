@@ -252,8 +252,7 @@ def _found(connection: Any, statement: str, question: Question) -> Found:
 def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
             halves: list[list[Found]], again: list[list[Found]], level: float) -> Answer:
     columns = {column.name.lower(): column for column in imputations.schema.columns}
-    own = [(name, growing, PUBLIC if question.of_all(item) else function,
-            range_of(item, columns, float(imputations.n)))
+    own = [(name, growing, PUBLIC if question.of_all(item) else function, range_of(item, columns, float(imputations.n)))
            for name, growing, function, item, key in zip(question.names, question.growing, question.functions,
                                                          question.items, question.keys, strict=True) if not key]
     held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, *_ in own}

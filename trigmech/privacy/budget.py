@@ -318,7 +318,9 @@ class Charge:
 
 
 def check_epsilon(budget: Budget) -> None:
-    """Raise a BudgetError if no ledger can have this total."""
+    """Raise a BudgetError if it is not a Budget, or no ledger can have this total."""
+    if not isinstance(budget, Budget):
+        raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     epsilon = budget.epsilon
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         why = ("the noise would hide every table completely" if epsilon < 1.0

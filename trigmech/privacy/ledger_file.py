@@ -82,15 +82,13 @@ class LedgerFile:
         Raises
         ------
         BudgetError
-            If no ledger can have this epsilon, or the reserve is not from 0 to the budget's delta.
+            If no ledger can have this epsilon or this reserve, which is from 0 to the budget's delta.
         InputError
             If the ledger exists or cannot be written, or its lock is not free in time; if the address is not valid or
             holds a password, or the server refuses.
         MissingLibraryError
             If the ledger is on a server, and the extra ``postgres`` is not installed; also in all other methods.
         """
-        if not isinstance(budget, Budget):
-            raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
         check_epsilon(budget)
         of_kind("the ledger file: data_set", data_set, str)
         store = store_of(path, timeout)
@@ -270,8 +268,7 @@ class LedgerFile:
         output, it holds as if it had been there from the beginning; otherwise a weaker guarantee holds, which
         :mod:`trigmech.privacy.accounting`, "Raising", proves.
         """
-        if not isinstance(budget, Budget):
-            raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
+        check_epsilon(budget)
 
         def made(state: State) -> list[Raised]:
             old = state.limit

@@ -27,19 +27,9 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Codes, Integers
 from trigmech.distribution import systematic
+from trigmech.reconstruction import row_arrays
 from trigmech.reconstruction.exchange_kernels import exchange, wanted_rows
-from trigmech.reconstruction.row_arrays import (
-    FittedRows,
-    Objective,
-    Residuals,
-    Sets,
-    crossings,
-    groups,
-    joined,
-    lists,
-    products,
-    sets_of,
-)
+from trigmech.reconstruction.row_arrays import FittedRows, Objective, Residuals, Sets, joined, sets_of
 from trigmech.reconstruction.row_kernels import add_counts, add_products, sweep, write_places
 from trigmech.reconstruction.together_kernels import sweep_together
 
@@ -154,8 +144,9 @@ class CompiledObjective:
         cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int32)
         for i, cells in enumerate(maps):
             cell[i, : len(cells)] = cells
-        tables, rules = (crossings([each[1].shape for each in held], [[place[k] for k in each[0]] for each in held],
-                                   owners) for held in (asked._tables, asked._rules))
+        tables, rules = (row_arrays.crossings(
+            [each[1].shape for each in held], [[place[k] for k in each[0]] for each in held], owners)
+                         for held in (asked._tables, asked._rules))
         widest = max([columns.shape[1] for columns, *_ in asked._products], default=1)
         columns, features = (np.concatenate([np.zeros((0, widest), dtype=np.int64), *(
             np.pad(each[part], ((0, 0), (0, widest - each[part].shape[1])), constant_values=fill)
@@ -169,8 +160,8 @@ class CompiledObjective:
             np.searchsorted(owners, np.arange(self.d + 1)).astype(np.int64), asked._feature, asked._features,
             tables, np.concatenate([np.zeros(0), *(weight.ravel() for *_, weight in asked._tables)]), rules,
             np.concatenate([np.zeros(0, dtype=np.bool_), *(~allowed.ravel() for _, allowed in asked._rules)]),
-            products(columns, features, weights), lists(self.d, tables.columns), lists(self.d, rules.columns),
-            groups(self.d, columns, features))
+            row_arrays.products(columns, features, weights), row_arrays.lists(self.d, tables.columns),
+            row_arrays.lists(self.d, rules.columns), row_arrays.groups(self.d, columns, features))
         self._table_sizes, self.firmness = np.diff(tables.offset), 1.0
         measured = tables.columns, columns, rules.columns
         def move(members: Sequence[int]) -> Together:
