@@ -558,6 +558,14 @@ def test_a_pair_alone_is_measured_again_and_its_tails_too():
     assert abs(lost) < 0.04
 
 
+@pytest.mark.parametrize(("second", "again"), [
+    (tm.Column("b", 0, 9), True), (tm.Column("b", kind="categorical", categories=("x", "y", "z")), False)])
+def test_a_pair_of_categories_alone_is_measured_once(second, again):
+    first = tm.Column("a", kind="categorical", categories=("u", "v", "w"))
+    design = tm.design(5_000, tm.Schema([first, second]), tm.Budget(2.0, 1e-6))
+    assert ("selected tables" in [charge.purpose for charge in design.charges]) is again
+
+
 def test_cells_of_tails_share_the_variance_and_hold_rows():
     columns, _ = first_tables(tailed(np.random.default_rng(1), 0.9), 40)
     for enough in (1e-4, 5e-3):

@@ -322,8 +322,9 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
 
     rest = 1.0 - look - closer if d > 1 else 0.0
     sharp = not gaussian and rest > 0.0 and contrasts_are_sharper(columns, n * rest * strength)
-    # Also for a single pair, which may be sparse or have tails.
-    kept = rest * (1.0 - shares.products) * shares.selected if gaussian else 0.0
+    # A single pair needs no selection, but with a number it may have tails, or be sparse in finer cells.
+    again = gaussian and (d > 2 or any(column.value is not None for column in columns))
+    kept = rest * (1.0 - shares.products) * shares.selected if again else 0.0
     first = charge("columns", look * (1.0 - of_contrasts),
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
     asked = [Measurement(look, weight) for look, weight in zip(looks, weights.tolist(), strict=True)]
