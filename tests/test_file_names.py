@@ -75,5 +75,7 @@ def test_a_ledger_has_a_total_that_a_release_can_have(tmp_path):
         with pytest.raises(BudgetError, match="a ledger's epsilon must lie between 1e-09 and 1e\\+12"):
             tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(epsilon, 0.0))
     assert os.listdir(tmp_path) == []
-    tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(1e-9, 0.0))
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(1e-9, 0.0))
+    with pytest.raises(BudgetError, match="a ledger's epsilon must lie between"):
+        book.raise_budget(tm.Budget(1e13, 0.0))
     assert json.loads((tmp_path / "ledger.json").read_text())["budget"]["epsilon"] == 1e-9
