@@ -531,8 +531,9 @@ def test_in_large_fits_columns_that_sparse_tables_tie_are_exchanged_at_last(larg
     np.testing.assert_array_equal(np.sort(cleared, axis=0), np.sort(rows, axis=0))
 
 
-@pytest.mark.parametrize(("left", "rounds"), [(0.99, 1), (0.96, 1), (0.94, descent.LAST_ROUNDS)])
-def test_a_large_fit_ends_when_a_round_gains_little(left, rounds, monkeypatch):
+@pytest.mark.parametrize(("left", "sampled", "rounds"), [
+    (0.99, 3, 1), (0.96, 3, 1), (0.94, 3, descent.LAST_ROUNDS), (0.5, None, 1)])
+def test_a_large_fit_ends_when_a_round_gains_little(left, sampled, rounds, monkeypatch):
     """Each sweep leaves a part of the objective, and all rows are visited once in a round."""
     made = RowObjective([3] * 2)
     made.table([made.map(j, np.arange(3)) for j in range(2)], np.eye(3) / 3, 1.0, sparse=True)
@@ -549,7 +550,7 @@ def test_a_large_fit_ends_when_a_round_gains_little(left, rounds, monkeypatch):
         monkeypatch.setattr(descent.CompiledObjective, name, lambda *_, **named: 0)
     objective = made.compiled()
     fitted = objective.descend(rows, np.random.default_rng(0), most=0)
-    objective.clear_empty(fitted, np.random.default_rng(1), 3)
+    objective.clear_empty(fitted, np.random.default_rng(1), sampled)
     assert counts == [4] * descent.LAST_VISITS + [30] * rounds
 
 
