@@ -464,8 +464,8 @@ def test_as_many_imputations_are_asked_for_as_the_file_has_or_none_are_named(run
         status, _, err = run(*command, "--imputations", "kept", "--count", "5")
         assert status == 2
         assert err == ("trigmech: the file 'kept' has 3 imputations, not 5; name another file, or leave out --count\n")
-        for count in ((), ("--count", "3")):
-            status, out, _ = run(*command, "--imputations", "kept", "--json", *count)
+        for how in (("--imputations", "kept"), ("--imputations", "kept", "--count", "3"), ("--count", "3")):
+            status, out, _ = run(*command, "--json", *how)
             assert (status, json.loads(out)["imputations"]) == (0, 3)
 
 

@@ -72,7 +72,7 @@ def test_what_the_number_of_all_rows_decides_is_certain(item, value):
 @pytest.mark.parametrize(("asked", "end", "ends"), [
     ("count(*) filter (where x > 2)", "", (0.0, 115.13)), ("count_if(x > 2)", "", (0.0, 115.13)),
     ("count(*)", "where x > 2", (0.0, 115.13)), ("count(*) filter (where x < 2)", "", (4_884.87, 5_000.0)),
-    ("count(*)", "where x < 2", (4_884.87, 5_000.0))])
+    ("count(*)", "where x < 2", (4_884.87, 5_000.0)), ("x < 2 as k, count(*)", "group by k", (4_884.87, 5_000.0))])
 def test_a_count_with_a_condition_is_not_certain_wherever_the_condition_stands(asked, end, ends):
     found = sql.ask(replace(imputations(), white=0.01), f"select {asked} as v from release {end}", 0.9)
     assert (found.low["v"][0], found.high["v"][0]) == pytest.approx(ends, abs=0.01)
