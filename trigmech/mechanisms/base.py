@@ -28,8 +28,9 @@ from trigmech.reconstruction.tables import reconstruct_table
 from trigmech.schema.schema import Schema
 
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
-# Most coordinates of all points: a continuous descent holds about twenty copies of them, and a file must hold them.
-MOST_COORDINATES = 100_000_000
+# Most coordinates of all points: a continuous descent holds about twenty copies of them, and a file must hold them. By
+# default there are fewer, so that the file has room for the measured numbers of a thousand categories and more.
+MOST_COORDINATES, USUAL_COORDINATES = 100_000_000, 50_000_000
 
 
 @dataclass(frozen=True)
@@ -314,7 +315,7 @@ class Mechanism(ABC):
 
 def points_of(n: int, d: int, most: int = MOST_POINTS) -> int:
     """Return how many points stand for a table of n rows by default: fewer if they have very many coordinates d."""
-    return min(max(n, FEWEST_POINTS), most, max(MOST_COORDINATES // d, 1))
+    return min(max(n, FEWEST_POINTS), most, max(USUAL_COORDINATES // d, 1))
 
 
 def check_points(count: int, d: int) -> None:
