@@ -16,8 +16,8 @@ from trigmech.errors import InputError
 
 # The number of imputed tables, unless the file that is given has others.
 USUAL = 20
-Count = Annotated[int | None, typer.Option(min=2, show_default=str(USUAL), help="The number of imputed tables; if a "
-                                                                               "file has them, its own.")]
+Count = Annotated[int | None, typer.Option(min=2, show_default=False, help=(
+    f"The number of imputed tables: by default {USUAL}, or as many as the file has."))]
 Population = Annotated[bool | None, typer.Option(
     "--population/--table", show_default=False, help="Intervals are for the population from which the table was "
                                                      "sampled (the default), or for the private table itself.")]
