@@ -280,7 +280,7 @@ class CompiledObjective:
         """Let the rows of a finished descent, in place, out of (some) sparse tables' cells of target 0.
 
         These cells weigh more now than everything else, so other tables and products get a worse fit. Then all rows
-        move once more, around these cells, and make up for it. If one column is nearly a function of others, an entry
+        move again, around these cells, and make up for it. If one column is nearly a function of others, an entry
         of it can hardly move alone: its new cells would be empty. So in large fits two rows also exchange the entries
         of all columns that sparse tables tie to each other. This changes only tables with other columns.
         """
