@@ -1,6 +1,7 @@
 """What a default, an older name, a hook or a limit decides: each is called directly, and compared with numbers."""
 
 import math
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -180,6 +181,44 @@ def test_a_spark_session_that_was_made_for_a_table_is_ended_with_it_and_no_other
     assert (stopped, table._session) == ([True], None)
     spark.SparkWorkers.close(table)
     assert stopped == [True]
+
+
+@pytest.mark.parametrize(("workers", "scheduler", "master", "with_path"), [
+    (None, None, "local[*,4]", True), (3, None, "local[3,4]", True), (None, "spark://host:7077", "spark://host:7077",
+                                                                      False), (None, "sc://host", None, False)])
+def test_a_spark_session_has_as_many_workers_as_asked_for_or_all(monkeypatch, workers, scheduler, master, with_path):
+    said = {}
+
+    class Builder:
+        def appName(self, name):  # noqa: N802 - Spark's own name
+            return self
+
+        def master(self, name):
+            said["master"] = name
+            return self
+
+        def remote(self, name):
+            said["remote"] = name
+            return self
+
+        def config(self, name, value):
+            said[name] = value
+            return self
+
+        def getOrCreate(self):  # noqa: N802 - Spark's own name
+            return "a session"
+
+    sql = SimpleNamespace(SparkSession=SimpleNamespace(getActiveSession=lambda: None, builder=Builder()))
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(sql=sql))
+    monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
+    monkeypatch.setenv("PYSPARK_PYTHON", "python")
+    assert spark._session(workers, scheduler) == ("a session", True)
+    assert (said.get("master"), said.get("remote")) == (master, None if master else scheduler)
+    assert ("spark.executorEnv.PYTHONPATH" in said) == with_path
+    monkeypatch.setattr(sql.SparkSession, "getActiveSession", lambda: "another")
+    assert spark._session(None, None) == ("another", False)
+    with pytest.raises(InputError, match="workers and scheduler are for a session that trigmech starts"):
+        spark._session(2, None)
 
 
 def test_a_column_that_is_empty_at_first_has_the_type_of_what_comes_later(monkeypatch):

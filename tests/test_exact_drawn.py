@@ -215,6 +215,17 @@ def test_rows_are_looked_at_once_each_in_their_order(monkeypatch):
     assert posterior.rows_looked_at(release, points[:1_000], np.random.default_rng(0)) is not None
 
 
+@pytest.mark.parametrize(("fewer", "values", "rows"), [
+    (1_100, 5_000, 1_100), (1_100, 1_000, 1_150), (2_000, 5_000, 1_150), (1_150, 5_000, 1_150)])
+def test_fewer_rows_are_looked_at_beside_many_measured_values_and_never_more(monkeypatch, fewer, values, rows):
+    monkeypatch.setattr(posterior, "MOST_ROWS", 1_150)
+    monkeypatch.setattr(posterior, "FEWER_ROWS", fewer)
+    monkeypatch.setattr(posterior, "projections", lambda release: [SimpleNamespace(values=np.zeros(values))])
+    monkeypatch.setattr(posterior.SmoothFunctions, "of", lambda *_: SimpleNamespace(size=1))
+    points, release = np.arange(5_000.0)[:, None], SimpleNamespace(columns=())
+    assert len(posterior.rows_looked_at(release, points, np.random.default_rng(0))) == rows
+
+
 # What is asked, and what is written
 
 

@@ -188,6 +188,22 @@ def test_means_and_standardised_numbers_leave_missing_ones_out():
     np.testing.assert_array_equal(features._standardised(np.array([np.nan])), [np.nan])
 
 
+@pytest.mark.parametrize("deviation", [0.05, 30.0])
+def test_the_error_of_categories_without_a_look_is_the_mean_variation_by_their_noise(monkeypatch, deviation):
+    mass = np.array([0.5, 0.3, 0.2])
+    column = SimpleNamespace(mass=mass, deviation=deviation, partition=SimpleNamespace(indicators=()))
+    release = SimpleNamespace(columns=[column], look_at=lambda j: None, closer=[], schema=None)
+    monkeypatch.setattr(features, "plausible_column", lambda *given, **options: column)
+    found = features._of_column(release, 0, None, np.random.default_rng(3))
+    drawn = np.tile(mass, (features.DRAWS, 1))
+    if deviation < 1.0:
+        noise = np.random.default_rng(3).normal(size=drawn.shape) * deviation
+        drawn = np.maximum(drawn + noise, 0.0)
+        drawn /= drawn.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, [np.mean([0.5 * np.abs(each - mass).sum() for each in drawn]), 0.0, 0.0, 0.0],
+                               rtol=1e-12)
+
+
 class Table:
     """What the causes read of a pair."""
 

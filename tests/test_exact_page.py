@@ -318,6 +318,7 @@ def test_the_guarantee_is_told_in_probabilities_rounded_up():
     assert (small, large) == ("", "δ is not below 1/n = 0.01: a program that publishes one random row would also "
                                   "satisfy such a δ.")
     assert statement.guarantee(book(math.inf, 0.0), 100)["proved"] == "no differential privacy at all"
+    assert statement.guarantee(book(1.0, 1.2345612e-7), 100)["proved"] == "(1, 1.23457e\u22127)-differential privacy"
     assert statement.guarantee(book(1e4, 0.0), 100)["guess"] == "100.0 %"
     assert statement.guarantee(book(1.0, 0.0), 1_234, "who")["n"] == "1,234"
     for claimed, words in ((0.9, ": the claim is stronger than the proof"), (1.0, ": the claim is not stronger than "

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -321,6 +322,14 @@ def test_second_moments_are_planned_as_second_moments():
         assert (design.degree, design.pair_degree, design.triples, design.whole_row) == (2, 1, False, False)
         # T_1 of a column has no part in any second moment, so its noise is the larger one by far.
         assert design.deviations[0] > 5.0 * design.deviations[8]
+
+
+def test_the_next_degree_that_matters_is_that_of_functions_of_so_many_columns():
+    model = SimpleNamespace(d=3, matters=lambda width, low, high: high >= 6 + width)
+    choices = search._Choices(model, (2, 3, 4, 7, 8), (2, 3, 4, 7, 8), (False,), ((),), 10**9)
+    first, found = choices.first(), choices.neighbours(choices.first())
+    assert [each.degree for each in found if each.degree != first.degree] == [3, 4, 7]
+    assert [each.pair_degree for each in found if each.pair_degree != first.pair_degree] == [3, 4, 8]
 
 
 def test_an_unweighted_design_has_nearly_equal_noise():

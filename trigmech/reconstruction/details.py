@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,13 +226,20 @@ def _shared(column: ReleasedColumn, measured: Partition,
     return replace(column, mass=np.concatenate([column.mass[:k], made]))
 
 
+# Each detail is asked twice: for its position's mass, and to divide the position.
+@lru_cache(maxsize=64)
+def _ends(packed: bytes) -> Integers:
+    """Return the ends of the pieces of equal density of a detail, from its counts in deviations of the noise."""
+    return pieces(np.frombuffer(packed).copy(), PRICE)
+
+
 def _pieces_of(look: Measurement[Detail], among: int) -> tuple[Integers, Array, NDArray[np.bool_]]:
     """Return the ends of pieces of equal density of a detail, their masses, and which are clearly above the noise.
 
     Without pieces that are, the interval is even.
     """
     values, deviation = np.clip(look.known, -LARGEST, LARGEST), min(look.deviation, LARGEST)
-    ends = pieces(np.clip(values / deviation, -1e140, 1e140), PRICE)
+    ends = _ends(np.clip(values / deviation, -1e140, 1e140).tobytes())
     masses = np.add.reduceat(values, ends[:-1])
     width = np.diff(ends)
     return ends, masses, clear_of_noise(look.law, masses / (deviation * np.sqrt(width)), width, among)
