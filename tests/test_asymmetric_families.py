@@ -2,6 +2,7 @@
 
 from functools import cache
 from math import comb
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from trigmech.planning.search import plan_moments
 from trigmech.privacy.budget import Budget
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
-from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth, coefficients
 from trigmech.workload.coefficients import summed_importance
 from trigmech.workload.family import is_symmetric
 
@@ -186,6 +187,20 @@ def test_of_very_many_columns_evenly_spaced_ones_stand_for_all():
     assert max(asked) <= 2**20
     # All triples of 200 columns are a million.
     assert sum(asked) < 1.3 * 200 * comb(128, 3)
+
+
+def test_each_of_a_thousand_columns_is_asked_for_on_its_own():
+    asked = []
+
+    def importance(index):
+        asked.append(index)
+        return np.square(index).sum(axis=1, dtype=np.float64)[None]
+
+    family = SimpleNamespace(d=1_000, labels=("each",), importance=importance)
+    np.testing.assert_allclose(coefficients._mean(family, [(1,), (2,)], 1), [[1.0, 4.0]], rtol=1e-12)
+    index = np.concatenate(asked)
+    np.testing.assert_array_equal((index == 1).sum(axis=0), np.ones(1_000))
+    np.testing.assert_array_equal((index == 2).sum(axis=0), np.ones(1_000))
 
 
 @pytest.mark.parametrize(("values", "words"), [
