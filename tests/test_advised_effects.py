@@ -73,7 +73,8 @@ def test_the_look_beside_contrasts_is_that_of_the_least_predicted_error(count, m
 
 
 @pytest.mark.parametrize(("numbers", "strength", "wanted"), [
-    (0, 100.0, (0.0, 1)), (1, 100.0, (0.0, 1)), (5, 2e5, (0.15, 3)), (5, 1e5, (0.15, 2)), (5, 3e4, (0.15, 1)),
+    (0, 100.0, (0.0, 1)), (1, 100.0, (0.0, 1)), (5, 2e5, (0.15, 3)), (5, 1e5, (0.15, 2)),
+    (5, 6e4, (0.15, 2)), (5, 3e4, (0.15, 1)),
     (5, 1e3, (0.3, 1))])
 def test_products_of_ranks_at_pure_noise_have_more_cosines_where_these_have_little_noise(numbers, strength, wanted):
     part, cosines = shares._pure_products(numbers, strength)

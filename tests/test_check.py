@@ -1,5 +1,6 @@
 """A look at a private table before its release: every fault is found, and nothing else is."""
 
+import contextlib
 import datetime
 import gzip
 import json
@@ -26,6 +27,7 @@ from trigmech.inspection.findings import BOUNDS, FEWEST, Finding, Findings
 from trigmech.inspection.tallies import COUNTED, Different, DifferentTexts, Frequent, MarkedRows
 from trigmech.tables.csv_cells import floats_of, times_of
 from trigmech.tables.lenient import cause_of_date, cause_of_number
+from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 
 DATA = Path(os.environ.get("TRIGMECH_DATA") or "absent")
@@ -437,11 +439,26 @@ def test_several_files_are_one_table_whose_rows_are_counted_on(tmp_path):
         part = part.copy()
         part[3] = np.nan
         pq.write_table(pa.table({"x": part} | ({"y": part} if k else {})), tmp_path / f"{k}.parquet")
-    from trigmech.tables.parquet_files import ParquetFiles
-
     found = seen(tm.check(ParquetFiles(str(tmp_path / "*.parquet")), schema))
     assert found[("x", "refused", "missing")] == (2, (4, 24))
     assert found[("y", "refused", "absent")] == (1, ())
+
+
+def test_identifiers_of_two_types_in_several_files_are_refused(tmp_path):
+    schema = tm.Schema([tm.Column("x", 0, 10)], person="who")
+    numbers, texts = np.arange(25), np.arange(25, 50).astype(str)
+    for second, refused in ((texts, True), (numbers + 25, False)):
+        for k, who in enumerate((numbers, second)):
+            pq.write_table(pa.table({"x": np.linspace(1, 9, 25), "who": who}), tmp_path / f"{k}.parquet")
+        pattern = ParquetFiles(str(tmp_path / "*.parquet"))
+        found = [each for each in tm.check(pattern, schema).found if each.kind == "type"]
+        assert [each.severity for each in found] == ["refused"] * refused
+        with pytest.raises(InputError) if refused else contextlib.nullcontext():
+            tm.synthesize(pattern, schema, tm.Budget(1.0), tm.TableMechanism(), np.random.default_rng(0))
+    # A file without identifiers says that alone.
+    pq.write_table(pa.table({"x": np.linspace(1, 9, 25)}), tmp_path / "1.parquet")
+    found = tm.check(ParquetFiles(str(tmp_path / "*.parquet")), schema).found
+    assert [each.kind for each in found if each.severity == "refused"] == ["absent"]
 
 
 def test_too_few_rows_or_persons_are_refused_as_by_the_command(tmp_path):

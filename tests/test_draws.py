@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 import trigmech as tm
 from trigmech.inference import equations as module
@@ -44,6 +45,18 @@ def test_draws_by_gradients_are_those_by_the_factor_at_any_noise(epsilon, monkey
     # Of the functions' own deviations; before, all that was drawn was off by several of them.
     assert np.abs(apart).max() < 2e-3 * max(float(spread.max()), 1.0)
     np.testing.assert_allclose(others, weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [1, 4, 7, 1_000])
+def test_blocks_of_the_equations_are_the_whole_matrix(monkeypatch, width):
+    rng = np.random.default_rng(5)
+    monkeypatch.setattr(module, "WIDTH", width)
+    parts = [(csr_matrix(rng.random((9, 3))), csr_matrix(rng.random((4, 3)))),
+             (csr_matrix(rng.random((9, 2))), csr_matrix(rng.random((3, 2))))]
+    made = module.Equations(parts, 0.7, rng.normal(size=(9, 2)), rng.random(2))
+    whole = made.forward(np.eye(made.k))
+    np.testing.assert_allclose(np.hstack([block.copy() for block in made._blocks_of_rows()]), whole, atol=1e-12)
+    np.testing.assert_allclose(np.hstack([block.copy() for block in made._blocks_of_numbers()]), whole.T, atol=1e-12)
 
 
 @pytest.mark.daily("10.0-600", "1000000.0-40")  # The one of 1,500 rows takes eight seconds.

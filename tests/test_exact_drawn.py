@@ -15,9 +15,12 @@ from trigmech.cli import app, release
 from trigmech.errors import InputError
 from trigmech.evaluation.verdict import LIMITS
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import posterior
 from trigmech.mechanisms.adaptive import SoFar
 from trigmech.parts.answers import AskedTable, Unanswered
+from trigmech.planning import dependence
 from trigmech.planning.allocation import GaussianVector, InfinityBlocks
 from trigmech.planning.error_model import Selection
 from trigmech.reconstruction import positions
@@ -224,6 +227,15 @@ def test_fewer_rows_are_looked_at_beside_many_measured_values_and_never_more(mon
     monkeypatch.setattr(posterior.SmoothFunctions, "of", lambda *_: SimpleNamespace(size=1))
     points, release = np.arange(5_000.0)[:, None], SimpleNamespace(columns=())
     assert len(posterior.rows_looked_at(release, points, np.random.default_rng(0))) == rows
+
+
+@pytest.mark.parametrize(("room", "cells"), [(20, [4, 5]), (19, [4, 4])])
+def test_columns_have_fewer_cells_if_their_tables_have_no_room(monkeypatch, room, cells):
+    columns = [ReleasedColumn(Partition(tuple(range(len(mass))), None, np.empty(0)), np.array(mass), 0.0)
+               for mass in ([0.25] * 4, [0.3, 0.3, 0.2, 0.1, 0.1])]
+    monkeypatch.setattr(dependence, "MOST_ENTRIES", room)
+    made = dependence._maps(columns, 5.0, 0.05)
+    assert [int(each.max()) + 1 for each in made] == cells
 
 
 # What is asked, and what is written

@@ -318,6 +318,14 @@ def test_of_a_large_table_a_part_is_compared_and_the_command_says_so(monkeypatch
     assert judgement_of(release, data).compared.startswith("All 1,000 true rows")
 
 
+def test_a_comparison_says_what_it_compares_and_when_it_has_ended():
+    said = []
+    judged(SCHEMA, TRUE, MADE, say=lambda *given: said.append(given))
+    steps = ("columns", "pairs", "correlations", "groups", "regressions", "detector", "copies")
+    own = [given for given in said if given[0].removeprefix("comparing ") in (*steps, "comparing")]
+    assert own == [*((f"comparing {name}", k, 7) for k, name in enumerate(steps)), ("comparing", 7, 7)]
+
+
 def test_wide_tables_are_compared_in_fewer_rows():
     counts = [judgement.compared_rows(10**6, d) for d in (1, 17, 40, 100, 1_000)]
     assert counts == [100_000, 100_000, 50_000, 20_000, 10_000]
