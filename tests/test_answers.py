@@ -510,6 +510,24 @@ def test_wrong_commands_are_told_in_one_line_before_anything_is_made(run, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["clinic.tm"]
 
 
+@pytest.mark.parametrize("wrong", [
+    lambda made: made.sql("select avg(nothing) from release"), lambda made: made.sql("select 1", level=0.5),
+    lambda made: made.sql("select avg(age) from release", level=1.5), lambda made: made.regression("pay ~ nothing"),
+    lambda made: made.regression("pay ~ age", "x"), lambda made: made.regression("pay ~ age", level=0.0)])
+def test_wrong_questions_are_refused_before_imputations_are_made(made, monkeypatch, wrong):
+    monkeypatch.setattr(type(made), "imputations", lambda *_, **__: pytest.fail("imputations were made"))
+    with pytest.raises(tm.InputError):
+        wrong(made)
+
+
+@pytest.mark.parametrize("command", [
+    ("ask", "clinic.tm", "select avg(age) from release"), ("fit", "clinic.tm", "pay ~ age")])
+def test_a_wrong_level_is_refused_before_imputations_are_made(run, made, monkeypatch, command):
+    monkeypatch.setattr(type(made), "imputations", lambda *_, **__: pytest.fail("imputations were made"))
+    status, _, err = run(*command, "--level", "1.5")
+    assert (status, err) == (2, "trigmech: level must be between 0 and 1, not 1.5\n")
+
+
 @pytest.mark.nightly  # By day test_inference.py combines them.
 def test_copies_for_others_come_with_a_page_whose_python_runs(run, tmp_path, monkeypatch):
     status, out, _ = run("sample", "clinic.tm", "--imputations", "3", "--out", "copies", "--seed", "1")

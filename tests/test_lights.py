@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -338,7 +339,8 @@ def test_the_command_compares_and_advises(two, tmp_path, run, schema_file):
     file = str(schema_file)
     _, out, _ = run("advise", file, "--rows", "900", "--epsilon", "0.5", "--epsilon", "5", "--json")
     assert [each["epsilon"] for each in json.loads(out)["epsilons"]] == [0.5, 5.0]
-    for wrong in (("--rows", "3"), ("--rows", "many")):
+    for wrong in (("--rows", "3"), ("--rows", "many"), *(("--rows", "900", "--epsilon", each) for each in (
+            "0", "-1", "nan", "inf")), ("--rows", "900", "--delta", "2", "--epsilon", "1")):
         assert run("advise", file, *wrong)[0] == 2
     assert run("advise", file, "--rows", "900", "--target", "absent")[0] == 2
     before = schema_file.read_bytes()
@@ -394,10 +396,19 @@ def test_a_made_up_table_keeps_to_the_domain_and_its_columns_depend():
 
 @pytest.mark.parametrize(("given", "said"), [
     ({"rows": 3}, "rows"), ({"rows": 100.5}, "rows"), ({"epsilons": ()}, "epsilons"),
-    ({"epsilons": ("a",)}, "epsilons"), ({"target": "absent"}, "absent")])
+    ({"epsilons": ("a",)}, "epsilons"), ({"target": "absent"}, "absent"), ({"epsilons": (1.0, 0.0)}, "above 0"),
+    ({"epsilons": (math.nan,)}, "above 0"), ({"epsilons": (math.inf,)}, "above 0"), ({"epsilons": (True,)}, "above 0")])
 def test_wrong_questions_are_refused(given, said):
     with pytest.raises(InputError, match=said):
         advise(SCHEMA, **({"rows": 1_000} | given))
+
+
+@pytest.mark.parametrize("columns", [
+    [tm.Column("a", 0, 10)], [tm.Column(name, kind="categorical", categories=["x", "y"]) for name in "ab"]])
+def test_effects_that_a_release_cannot_show_are_none(columns):
+    facts = advise(tm.Schema(columns), 30, epsilons=(1e-3,)).facts
+    assert json.dumps(facts, allow_nan=False)
+    assert facts["epsilons"][0]["smallest_correlation"] is None
 
 
 def test_advice_needs_public_bounds():

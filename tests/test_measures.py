@@ -220,6 +220,24 @@ def test_the_area_under_the_curve_is_the_chance_of_a_higher_score():
     assert detector.auc(truth, scores) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("place", range(6))
+def test_a_column_that_has_a_value_in_one_row_alone_tells_nothing(place):
+    """Trees learn from half of the rows, which may be those without it."""
+    rng = np.random.default_rng(4)
+    schema = tm.Schema([tm.Column("a", 0, 100, kind="integer"), tm.Column("dose", 0, 10, missing="keep")])
+    sides = []
+    for row in (place, None):
+        dose = np.ma.masked_all(40)
+        if row is not None:
+            dose[row] = 5.5
+        sides.append({"a": rng.integers(0, 101, 40), "dose": dose})
+    coding = Coding.of(schema.columns, sides[0])
+    boosted, linear, count = detector.detector_aucs(coding, *map(coding.side, sides), np.random.default_rng(0))
+    assert count == 40
+    assert 0.0 <= min(boosted, linear) <= max(boosted, linear) <= 1.0
+    assert judged(schema, *sides).verdict
+
+
 @pytest.mark.nightly
 def test_a_detector_tells_other_rows_and_not_the_same_ones():
     same = CODING.side(table(600, 8))

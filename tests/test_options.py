@@ -9,6 +9,7 @@ import csv
 import functools
 import io
 import json
+import math
 import os
 import re
 import shlex
@@ -28,7 +29,7 @@ from test_cli import NAMES, ROWS, SCHEMA, northern_text, table_text
 
 import trigmech as tm
 from trigmech import answering
-from trigmech.cli import demo
+from trigmech.cli import demo, options
 from trigmech.cli.app import app, main
 from trigmech.engines import choice
 from trigmech.errors import InputError
@@ -614,6 +615,17 @@ SLOW = {f"ask {option}" for option in ("--csv", "--count", "--population", "--fo
 CASES = [pytest.param(case, id=f"{name} {option} {at}".strip(),
                       marks=[pytest.mark.nightly] * (f"{name} {option}" in SLOW))
          for name, options in TABLE.items() for option, cases in options.items() for at, case in enumerate(cases)]
+
+
+def test_facts_for_machines_have_no_numbers_that_json_lacks():
+    facts = {"a": math.nan, "b": [math.inf, 1.0, (-math.inf, np.float64(np.nan), 2)], "c": {"d": None, "e": "x"}}
+    plain = {"a": None, "b": [None, 1.0, [None, None, 2]], "c": {"d": None, "e": "x"}}
+    assert json.loads(options.json_of(facts)) == plain
+    assert json.loads(options.json_of(facts, indent=1)) == plain
+    # No command prints JSON of its own.
+    for path in Path(options.__file__).parent.glob("*.py"):
+        assert path.read_text().count("json.dumps") == (path.name == "options.py"), path.name
+
 
 
 @pytest.mark.parametrize("case", CASES)

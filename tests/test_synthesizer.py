@@ -115,6 +115,17 @@ def test_a_sample_is_of_the_type_that_came_in_or_that_was_chosen(table, kind):
     assert type(model.set_output(transform="default").sample(5)) is kind
 
 
+def test_names_of_a_sample_are_its_columns_with_persons_and_derived_ones_too():
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"who": np.arange(200) // 2, "age": rng.integers(0, 90, 200)})
+    table["decade"] = table["age"] // 10
+    schema = tm.Schema([tm.Column("age", 0, 90, "integer")], person="who", derived={"decade": "age // 10"})
+    model = tm.Synthesizer(schema, epsilon=4.0, mechanism=SMALL, random_state=1).fit(table)
+    for container in ("default", "pandas", "polars"):
+        sample = model.set_output(transform=container).sample(5, random_state=2)
+        assert list(sample.columns) == model.get_feature_names_out().tolist() == ["who", "age", "decade"]
+
+
 def test_attributes_are_of_the_table_and_samples_of_the_schema():
     model = tm.Synthesizer(MIXED, epsilon=4.0, delta=1e-3, mechanism=SMALL, random_state=1).fit(frame())
     assert model.n_features_in_ == 3

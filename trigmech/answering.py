@@ -8,16 +8,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import generator
+from trigmech._validate import check_level, generator
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, of_members, predicted_error
 from trigmech.evaluation.resampling import SEED, Resamples
 from trigmech.inference.drawing import imputed, weighted
 from trigmech.inference.imputations import Imputations
-from trigmech.inference.regression import Family, Regression, fitted
+from trigmech.inference.regression import Family, Regression, check_formula, fitted
 from trigmech.inference.rehearsing import rehearsals
-from trigmech.inference.sql import Answer, ask
+from trigmech.inference.sql import Answer, ask, check_query
 from trigmech.inference.weighted import WeightedTable
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import Progress
@@ -193,7 +193,8 @@ class Answering(NoisyMoments):
         -----
         Privacy: post-processing. Nothing but the release can be read. Cost: that of :meth:`imputations`.
         """
-        return ask(self._imputed(imputations, m, population), query, level)
+        check_level(level)
+        return ask(self._imputed(imputations, m, population, lambda: check_query(self.schema, query)), query, level)
 
     def regression(self, formula: str, family: Family = "gaussian", m: int = 20, population: bool = True,
                   level: float = 0.95, imputations: Imputations | None = None) -> Regression:
@@ -217,10 +218,15 @@ class Answering(NoisyMoments):
         -----
         Privacy: post-processing. Cost: that of :meth:`imputations`, and 3 m fits of the model.
         """
-        return fitted(self._imputed(imputations, m, population), formula, family, level)
+        check_level(level)
+        return fitted(self._imputed(imputations, m, population, lambda: check_formula(self.schema, formula, family)),
+                      formula, family, level)
 
-    def _imputed(self, imputations: Imputations | None, m: int, population: bool) -> Imputations:
+    def _imputed(self, imputations: Imputations | None, m: int, population: bool,
+                 check: Callable[[], None]) -> Imputations:
+        """Return the given imputations or new ones; ``check`` refuses a question before these are made."""
         if imputations is None:
+            check()
             return self.imputations(m, population)
         if not isinstance(imputations, Imputations) or imputations.schema != self.schema:
             raise InputError("imputations must be those of this release, from its method imputations")

@@ -236,9 +236,10 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return -float(np.mean(_errors(made.schema.domain, rows, made.distribution)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the synthetic table's columns."""
+        """Return the names of the columns that :meth:`sample` returns."""
         check_is_fitted(self)
-        return np.array(self.synthesis_.schema.table_names, dtype=object)
+        schema = self.synthesis_.schema
+        return np.array([*([schema.person] if schema.person else []), *schema.table_names], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``sample`` returns: "default" (as fitted), "pandas" or "polars"; None leaves it."""

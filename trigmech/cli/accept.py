@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,19 @@ import typer
 
 import trigmech as tm
 from trigmech.cli.files import check_outputs, file_of, lock_of, paid_for
-from trigmech.cli.options import Delta, Epsilon, Json, Saved, Simulate, Written, budget_of, files_given, grouped, tell
+from trigmech.cli.options import (
+    Delta,
+    Epsilon,
+    Json,
+    Saved,
+    Simulate,
+    Written,
+    budget_of,
+    files_given,
+    grouped,
+    json_of,
+    tell,
+)
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
 
@@ -69,7 +80,7 @@ def accept(
     try:
         if out is not None:
             with paid_for(out, "The verdicts are printed above, and the budget of the test is spent"):
-                write_whole(out, (json.dumps(facts, indent=1) + "\n").encode())
+                write_whole(out, (json_of(facts, indent=1) + "\n").encode())
     finally:
         # Also if the file cannot be written; and if nobody reads what is printed, the file has the verdicts.
         tell(facts, found, as_json)

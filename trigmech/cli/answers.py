@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import trigmech as tm
+from trigmech._validate import check_level
 from trigmech.cli.files import check_outputs
 from trigmech.cli.options import Json, Saved, grouped, tell
 from trigmech.cli.progress import progress_bar
@@ -48,6 +49,7 @@ def ask(
     from trigmech.inference.sql import ask, check_query
 
     check_outputs((imputations,), (saved,), table=csv, force=force)
+    check_level(level)
     # The query is checked before imputations are made, which takes long.
     held = _imputed(saved, imputations, count, population, as_json, lambda schema: check_query(schema, query))
     answer = ask(held, query, level)
@@ -79,6 +81,7 @@ def fit(
     from trigmech.inference.regression import check_formula, fitted
 
     check_outputs((imputations,), (saved,))
+    check_level(level)
     held = _imputed(saved, imputations, count, population, as_json,
                     lambda schema: check_formula(schema, formula, family))
     found = fitted(held, formula, family, level)  # type: ignore[arg-type]

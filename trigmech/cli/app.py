@@ -1,7 +1,6 @@
 """The command line: its arguments and outputs; the work is done elsewhere."""
 
 import gc
-import json
 import os
 import signal
 import sys
@@ -159,12 +158,12 @@ def demo(
     if as_json:
         errors = zip(made.widths, *(figures.tolist() for figures in (
             made.evaluation.worst_absolute, made.uniform.worst_absolute, made.predicted.worst)), strict=True)
-        typer.echo(json.dumps({
+        tell({
             "table": str(made.table), "picture": str(made.picture), "rows": rows,
             "ledger": made.synthesis.ledger.to_dict(), "delta": budget.delta,
             "proved_epsilon": made.synthesis.ledger.proved_epsilon,
             "worst_absolute": [dict(zip(("width", "release", "uniform", "predicted"), each, strict=True))
-                               for each in errors]}))
+                               for each in errors]}, "", as_json)
         return
     table = Table(title="Worst error of 10,000 Gaussian kernel queries (W1)")
     table.add_column("σ", justify="right")
@@ -346,7 +345,7 @@ def evaluate(
         table = table_against(made, against, schema, written)
         found = judgement_of(made, table, progress).by(chosen)
     if as_json:
-        typer.echo(json.dumps({"private": True, **found.to_dict(), **errors_of(made, table)}))
+        tell({"private": True, **found.to_dict(), **errors_of(made, table)}, "", as_json)
         return
     typer.echo(FROM_THE_TABLE, err=True)
     tell_judgement(found)

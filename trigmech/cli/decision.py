@@ -10,7 +10,7 @@ import typer
 import trigmech as tm
 from trigmech.cli.files import check_outputs, keep_what_counts, table_against
 from trigmech.cli.judgement import FROM_THE_TABLE
-from trigmech.cli.options import Json, Target, Written, grouped, tell
+from trigmech.cli.options import Json, Target, Written, budget_of, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
 
@@ -88,6 +88,8 @@ def advise(
 
     page = html or plot
     check_page(page, (schema, limits))
+    for each in epsilon or ():
+        budget_of(each, 0.0 if delta is None else delta)
     with progress_bar(quiet=as_json) as progress:
         found = tm.advise(schema_file.load_schema(schema), rows, target=target, delta=delta,
                           epsilons=epsilon or EPSILONS, limits=limits_of(limits), progress=progress)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -132,10 +133,22 @@ def files_given(data: str) -> list[str]:
     return paths_of(data) or [data]
 
 
+def json_of(facts: Any, indent: int | None = None) -> str:
+    """Return facts as JSON, which has no infinite numbers: these, and numbers that are not there, are null."""
+    def finite(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            return {name: finite(each) for name, each in part.items()}
+        if isinstance(part, list | tuple):
+            return [finite(each) for each in part]
+        return None if isinstance(part, float) and not math.isfinite(part) else part
+
+    return json.dumps(finite(facts), allow_nan=False, indent=indent)
+
+
 def tell(facts: dict[str, Any] | Callable[[], dict[str, Any]], text: object, as_json: bool, err: bool = False) -> None:
     """Print what a command found: JSON, or text, on standard error if asked for."""
     if as_json:
-        text = json.dumps(facts() if callable(facts) else facts)
+        text = json_of(facts() if callable(facts) else facts)
     try:
         typer.echo(text, err=err)
     except BrokenPipeError:

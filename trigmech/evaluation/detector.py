@@ -47,10 +47,10 @@ def detector_aucs(coding: Coding, true: Side, made: Side, rng: np.random.Generat
     named = [j for j, column in enumerate(coding.columns)
              if 0 < len(column.categories or ()) <= MOST_CATEGORIES and column.kind == "categorical"]
     plain = np.concatenate([side.values for side in sides])
-    # Trees cannot cut a column without any value.
-    plain[:, np.isnan(plain).all(axis=0)] = 0.0
     inputs = _standardised(coding, sides)
     train, test = next(iter(StratifiedKFold(2, shuffle=True, random_state=SEED).split(plain, label)))
+    # Trees cannot cut a column without any value.
+    plain[:, np.isnan(plain[train]).all(axis=0)] = 0.0
     boosting = HistGradientBoostingClassifier(categorical_features=named or None, random_state=SEED).fit(
         plain[train], label[train])
     boosted = auc(label[test], boosting.predict_proba(plain[test])[:, 1])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._arrays import Array
+from trigmech._validate import is_number
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
@@ -19,6 +20,7 @@ from trigmech.reconstruction.constrained import ConstrainedRows, keeps, witness
 from trigmech.reconstruction.frequencies import nearest_probabilities
 from trigmech.reconstruction.mixing import FurtherRows
 from trigmech.reconstruction.tables import Targets, descended
+from trigmech.schema.column import Column
 from trigmech.schema.constraints import stated
 from trigmech.schema.schema import Schema
 
@@ -169,7 +171,21 @@ def _conditions(schema: Schema, given: Given) -> list[str]:
     strange = [name for name in given if name not in schema.names]
     if strange:
         raise InputError(f"there is no column {strange[0]!r}; the columns are {', '.join(map(repr, schema.names))}")
-    return [stated(schema.columns[schema.names.index(name)], value) for name, value in given.items()]
+    columns = [schema.columns[schema.names.index(name)] for name in given]
+    conditions = [stated(column, value) for column, value in zip(columns, given.values(), strict=True)]
+    for column, value in zip(columns, given.values(), strict=True):
+        _check_bounds(column, value)
+    return conditions
+
+
+def _check_bounds(column: Column, value: Any) -> None:
+    """Raise an error if a number, or all of a range, is outside the bounds of its column."""
+    low, high = value if isinstance(value, tuple) else (value, value)
+    if column.unit or column.categories is not None or not (is_number(low) and is_number(high)):
+        return
+    if (high < column.lower or low > column.upper) and low not in column.special:
+        raise InputError(f"the given {shown(value)} is outside the bounds of {column.name!r}, {column.lower:g} to "
+                         f"{column.upper:g}")
 
 
 def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
@@ -179,6 +195,9 @@ def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
 
 def _with(schema: Schema, given: Given) -> Schema:
     """Return the schema with the given values as further constraints."""
-    return Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person,
-                  schema.derived)
+    conditions = _conditions(schema, given)
+    try:
+        return Schema(schema.columns, [*schema.constraints, *conditions], schema.person, schema.derived)
+    except InputError as error:
+        raise InputError(f"given {'; '.join(conditions)}: {error}") from None
 

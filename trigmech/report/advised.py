@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import beta
 
 from trigmech._arrays import Array
-from trigmech._validate import check_integers
+from trigmech._validate import check_integers, is_number
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.features import USUAL
@@ -109,8 +109,8 @@ def advise(schema: Schema, rows: int, *, target: str | None = None, delta: float
                   tuple(_parts(steps, schema, smallest, limits)), {
                       "rows": rows, "delta": delta, "target": target, "smallest_epsilon": smallest,
                       "epsilons": [{"epsilon": step.epsilon, **step.expected.to_dict(),
-                                    "smallest_correlation": step.correlation,
-                                    "smallest_difference": step.difference,
+                                    "smallest_correlation": _known(step.correlation),
+                                    "smallest_difference": _known(step.difference),
                                     "in_units": {each.column: each.amount for each in step.outlook.columns}}
                                    for step in steps]})
 
@@ -122,7 +122,7 @@ def _checked(schema: Schema, rows: int, delta: float | None, epsilons: Sequence[
     if schema.private_bounds or schema.private_categories:
         raise InputError(f"column {(*schema.private_bounds, *schema.private_categories)[0]!r} has private bounds or "
                          "categories: advice needs public ones, so give your best guess in a schema for it")
-    if not len(epsilons) or any(isinstance(each, bool) or not isinstance(each, int | float) for each in epsilons):
+    if not len(epsilons) or not all(is_number(each) and 0.0 < each < math.inf for each in epsilons):
         raise InputError(f"epsilons must be numbers above 0, not {shown(epsilons)}")
     return (usual_delta(rows) if delta is None else delta), sorted(map(float, epsilons))
 
@@ -157,6 +157,11 @@ def _step(schema: Schema, rows: int, budget: Budget, target: str | None, points:
     return Step(budget.epsilon, expected, outlook_of(planned.mechanism.agenda(planned), schema),
                 POWER * math.hypot(float(np.median(noise)), 1.0 / math.sqrt(rows)) if noise else math.nan,
                 POWER * math.sqrt(2.0) * math.hypot(halves, math.sqrt(2.0 / rows)))
+
+
+def _known(effect: float) -> float | None:
+    """Return an effect; None if the release cannot show any."""
+    return effect if math.isfinite(effect) else None
 
 
 def _seen(hidden: float) -> float:

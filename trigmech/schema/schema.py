@@ -321,7 +321,7 @@ class Schema:
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The names of all columns of a synthetic table, derived ones too, in order."""
+        """The names of a synthetic table's columns, derived ones too, in order; without that of persons."""
         return self.completion.order
 
     def completed(self, values: Mapping[str, Values]) -> dict[str, Values]:
