@@ -326,12 +326,16 @@ def test_a_constraint_s_text_names_its_columns_so_that_it_can_be_read_again(name
                                                        ("regression", "fitted", ("y ~ x", "poisson"))])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_a_question_is_asked_with_its_own_level_tables_and_population(monkeypatch, method, asks, first, level):
-    asked = []
+    asked, checked = [], []
     monkeypatch.setattr(answering, asks, lambda *given: asked.append(given))
+    for check in ("check_query", "check_formula"):
+        monkeypatch.setattr(answering, check, lambda schema, *given: checked.append(given))
     made = object.__new__(answering.Answering)
+    object.__setattr__(made, "schema", "the schema")
     monkeypatch.setattr(answering.Answering, "imputations", lambda self, *given: ("imputed", *given))
     getattr(made, method)(*first, m=7, population=False, level=level)
     assert asked == [(("imputed", 7, False), *first, level)]
+    assert checked == [first]
 
 
 def test_bars_of_a_statistic_are_asked_for_with_its_level_and_progress(monkeypatch):
