@@ -51,9 +51,7 @@ UNHELD = {
     "docs/companions.md": {
         "at 0.3 ε": SETTING, "φ = 0.2": SETTING, "of PrivHD: 0.1": SETTING, "at ε = 1.6 the": SETTING,
         "at 0.1,": SETTING, "at 1.6)": SETTING,
-        "to ε = 0.4, on": "held by a comment", "up to 0.2": "held by a comment", "at 0.05,": SETTING,
-        "at 0.2)": SETTING,
-        "below ε = 0.4": "held by a comment", "within 0.01 of": "held by a comment",
+        "at ε = 0.05)": SETTING, "below ε = 0.4": "held by a comment", "within 0.01 of": "held by a comment",
         "from ε = 0.4": "held by a comment", "at ε = 0.8)": SETTING, "For ε ≤ 0.5": SETTING, "(σ = 0.5)": SETTING},
     "docs/comparison.md": {"at most 2 megabytes": SETTING, "in the 12 minutes": SETTING, "best at 0.5": TERMS},
     "docs/accept.md": {"0.95 unless": SETTING, "5,000 rows and": SETTING, "ε = 0.3": SETTING},
