@@ -50,6 +50,16 @@ def test_few_finer_intervals_tell_the_mass_of_their_position_and_the_others_get_
     np.testing.assert_allclose(masses, [0.03, 0.23, 0.01, 0.23, 0.2, 0.2])
 
 
+def test_a_position_that_is_known_to_be_empty_gives_its_rows_to_the_others():
+    """Its detail found no rows, and fewer than none if noise is below 0."""
+    for values in ([0.0, 0.0], [-0.01, 0.004]):
+        _, masses = made(detail(0, values))
+        np.testing.assert_allclose(masses, [0.0, 0.125, 0.25, 0.125, 0.2, 0.2])
+    # Where all are empty there is nobody to take the rows.
+    _, masses = made(detail(5, [0.0, 0.0]), detail(4, [0.0, 0.0]))
+    np.testing.assert_allclose(masses[4:], [0.2, 0.2])
+
+
 def test_details_that_found_more_than_the_interval_has_are_scaled():
     values = np.zeros(128)
     values[5] = 0.6

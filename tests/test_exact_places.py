@@ -24,9 +24,11 @@ from trigmech.engines.question import PieceQuestion, answered
 from trigmech.errors import InputError, UncertainChargeError
 from trigmech.evaluation.sides import Coding
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference import regression
 from trigmech.inference.regression import MOST_COLUMNS
-from trigmech.inference.smooth import RANKS, _of_ranks
+from trigmech.inference.smooth import BINS, RANKS, _of_ranks, parts
 from trigmech.measurement.kept import Kept
 from trigmech.measurement.moments import FunctionSums
 from trigmech.mechanisms import base
@@ -294,6 +296,15 @@ def test_a_fit_tells_the_sweeps_of_all_its_descents(monkeypatch, further):
     compiled = SimpleNamespace(firmer=lambda firmness: None, missed=lambda *_: 2.0,
                                descend=lambda *_, **options: next(descents))
     assert tables._moved(compiled, first.rows, np.random.default_rng(0), 1.0, 1, None).sweeps == 3 + further
+
+
+@pytest.mark.parametrize("absent", [0.0, 0.5, 0.9])
+def test_parts_of_a_number_have_equal_mass_however_many_values_are_special(absent):
+    partition = Partition((0,), 1, np.linspace(-1.0, 1.0, 21))
+    column = ReleasedColumn(partition, np.concatenate([[absent], np.full(20, (1.0 - absent) / 20)]), 0.0)
+    wanted = np.floor((np.arange(20) + 0.5) / 20 * (BINS - 1)).astype(int)
+    np.testing.assert_array_equal(parts(column), [BINS - 1, *wanted])
+    assert len({*wanted}) == BINS - 1
 
 
 @pytest.mark.parametrize("special", [0, 2])

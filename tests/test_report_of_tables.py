@@ -3,6 +3,7 @@ columns beside what was released of them, and the pairs whose dependence is stro
 
 import json
 import types
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -286,6 +287,24 @@ def test_points_of_a_pair_are_rows_of_the_side_that_they_are_said_to_be_of(two_s
         rows = {*zip(side.values[2].numbers.tolist(), side.values[3].numbers.tolist(), strict=True)}
         assert len(drawn[0]) > 100
         assert {*zip(*(values.tolist() for values in drawn), strict=True)} <= rows
+
+
+@pytest.mark.parametrize("lacking", [2, 3])
+def test_rows_without_a_number_in_either_column_are_not_drawn_and_counted(two_sides, lacking):
+    sides = []
+    for side in two_sides:
+        numbers = side.values[lacking].numbers.copy()
+        numbers[::4] = np.nan
+        values = list(side.values)
+        values[lacking] = replace(values[lacking], numbers=numbers)
+        sides.append(replace(side, values=values))
+    _, note, alt, (points, *_) = pairs._cloud(sides, 2, 3)
+    for side, drawn in zip(sides, points, strict=True):
+        assert np.isfinite(drawn).all()
+        assert len(drawn[0]) < len(side.values[2].numbers)
+    assert note.startswith("Not drawn: ")
+    assert f"scatter plot of {len(points[0][0]):,} rows, rank correlation" in alt
+    assert "nan" not in alt
 
 
 def test_pairs_are_drawn_of_the_synthetic_rows_first_and_then_of_the_true_ones(two_sides):
