@@ -108,7 +108,8 @@ class Experiment:
                        epsilons=asked.epsilons or tuple(self.epsilons[usual]))
 
     def with_inputs(self, asked: Asked) -> tuple[Asked, bool]:
-        """Return the settings with the inputs at hand, and whether these are all; LeftOut if there is no input."""
+        """Return the settings with the inputs at hand, and whether these are all. LeftOut if there is no input, or
+        if all committed lines of this package are to be run again and an input is not at hand."""
         own = self.settled(asked)
         as_usual = own.epsilons == self.settled(replace(asked, epsilons=())).epsilons
         if self.numbers:
@@ -120,6 +121,8 @@ class Experiment:
         own = replace(own, inputs=at_hand(wanted, lambda sample: sample.load(0)))
         if self.inputs and self.needed and not own.inputs:
             raise LeftOut("it needs a table of the protocols")
+        if asked.ours and len(own.inputs) < len(wanted):
+            raise LeftOut("its results have lines of tables that are not at hand; nothing was run again")
         return own, set(own.inputs) == set(usual) and as_usual
 
     def __call__(self, asked: Asked) -> Path:

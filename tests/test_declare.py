@@ -120,6 +120,14 @@ def test_what_is_not_at_hand_is_said_and_without_any_input_the_experiment_is_lef
         "table": "one", "epsilon": 3.0}})(Asked()) == results / "toy_partial.md"
 
 
+def test_lines_are_not_run_again_where_a_table_is_not_at_hand(results):
+    """It would end in an error after all has been run."""
+    again = replace(toy, inputs=("gone", "one"), keys=("table",), again=lambda asked, key: True)
+    with pytest.raises(LeftOut, match="not at hand; nothing was run again"):
+        again(Asked(ours=True))
+    assert not list(results.glob("toy*"))
+
+
 def test_every_declaration_has_a_name_of_its_own_and_says_what_it_does():
     found = [each for module in every.MODULES for each in every.declared_in(module)]
     assert len(every.EXPERIMENTS) == len(found) == len({each.name for each in found})
