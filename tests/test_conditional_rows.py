@@ -243,6 +243,15 @@ def test_what_cannot_be_is_refused_by_name(release, asked, message):
         release.sample(10, np.random.default_rng(0), **asked)
 
 
+@pytest.mark.parametrize("given", [-9, (-20, -5), (-9, -9), (-9, 3), 7.0, (7, 200)])
+def test_special_values_outside_the_bounds_can_be_given(given):
+    schema = tm.Schema([tm.Column("pay", 0, 10, special=[-9])])
+    conditional._check_bounds(schema.columns[0], given)
+    assert conditional._conditions(schema, {"pay": given})
+    with pytest.raises(InputError, match="outside the bounds of 'pay', 0 to 10"):
+        conditional._check_bounds(schema.columns[0], -8)
+
+
 def test_no_fitted_row_is_in_a_category_without_released_mass(release):
     """Rare categories share cells of tables, which do not tell in which of them a row is."""
     found = release.distribution.points

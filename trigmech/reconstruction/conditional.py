@@ -183,7 +183,8 @@ def _check_bounds(column: Column, value: Any) -> None:
     low, high = value if isinstance(value, tuple) else (value, value)
     if column.unit or column.categories is not None or not (is_number(low) and is_number(high)):
         return
-    if (high < column.lower or low > column.upper) and low not in column.special:
+    # Special values can be anywhere.
+    if (high < column.lower or low > column.upper) and not any(low <= each <= high for each in column.special):
         raise InputError(f"the given {shown(value)} is outside the bounds of {column.name!r}, {column.lower:g} to "
                          f"{column.upper:g}")
 
