@@ -1,5 +1,6 @@
 """What a default, an older name, a hook or a limit decides: each is called directly, and compared with numbers."""
 
+import contextlib
 import math
 import sys
 from dataclasses import replace
@@ -23,6 +24,7 @@ from trigmech.inspection import files
 from trigmech.measurement.exact import _Evaluated
 from trigmech.measurement.private_bounds import CellCounts, histogram_charges
 from trigmech.measurement.private_categories import selection_charges, without_thresholds
+from trigmech.mechanisms import asked
 from trigmech.mechanisms.adaptive import SoFar
 from trigmech.planning import dependence
 from trigmech.planning.tables import plan_tables
@@ -229,3 +231,15 @@ def test_a_column_that_is_empty_at_first_has_the_type_of_what_comes_later(monkey
         values, dtype, options))
     assert beginning.guess("x") == ("continuous", [])
     assert seen == [nw.Float64]
+
+
+@pytest.mark.parametrize(("weight", "deviations", "refused"), [
+    (1.0, [1.0, 1.0], False), (1.0, [1.0, asked.MOST_APART], False), (1.0, [1.0, 2.0 * asked.MOST_APART], True),
+    (1.0, [0.5 / asked.MOST_APART, 1.0], True), (2.0 * asked.MOST_APART, [1.0], True), (1.0, [math.nan], True)])
+def test_noise_that_no_file_holds_is_refused(weight, deviations, refused):
+    seen = []
+    query = SimpleNamespace(deviations=lambda scale: seen.append(scale) or np.array(deviations))
+    with pytest.raises(InputError, match="the noise of one number of a round may be at most 1e") if refused else (
+            contextlib.nullcontext()):
+        asked.check_weights([SimpleNamespace(weight=weight, query=query)])
+    assert seen == [1.0 / weight]

@@ -304,7 +304,7 @@ def cause_of_date(text: str, date_format: str | None) -> str:
         return "no such date"
     if TIME_OF_DAY.fullmatch(text):
         return "time of day"
-    return "form" if SOME_DATE.fullmatch(text) or ISO_DATE.fullmatch(text) else "word"
+    return "form" if SOME_DATE.fullmatch(text) else "word"
 
 
 def breaks_within(columns: Sequence[Any]) -> Lines:
