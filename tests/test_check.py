@@ -444,6 +444,21 @@ def test_several_files_are_one_table_whose_rows_are_counted_on(tmp_path):
     assert found[("y", "refused", "absent")] == (1, ())
 
 
+def test_a_damaged_file_among_several_is_named(tmp_path):
+    schema, pattern = tm.Schema([tm.Column("x", 0, 10)]), str(tmp_path / "*.parquet")
+    whole = {"0": [1.0, 20.0, 3.0], "1": [5.0], "2": [1.0, 2.0, 30.0]}
+    for name, values in whole.items():
+        pq.write_table(pa.table({"x": values}), tmp_path / f"{name}.parquet")
+    files = ParquetFiles(pattern)
+    (tmp_path / "1.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises(InputError, match="cannot read '.*1.parquet': it is not a Parquet file, or is damaged"):
+        tm.check(ParquetFiles(pattern), schema)
+    # Also if it is damaged after it was found: the others are read.
+    found = tm.check(files, schema)
+    assert [each.kind for each in found.found if each.severity == "refused" and each.kind == "file"] == ["file"]
+    assert sum(each.count for each in found.found if each.severity == "clipped") == 2
+
+
 def test_identifiers_of_two_types_in_several_files_are_refused(tmp_path):
     schema = tm.Schema([tm.Column("x", 0, 10)], person="who")
     numbers, texts = np.arange(25), np.arange(25, 50).astype(str)
