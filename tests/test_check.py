@@ -451,7 +451,7 @@ def test_a_damaged_file_among_several_is_named(tmp_path):
         pq.write_table(pa.table({"x": values}), tmp_path / f"{name}.parquet")
     files = ParquetFiles(pattern)
     (tmp_path / "1.parquet").write_bytes(b"PAR1 but no more")
-    with pytest.raises(InputError, match="cannot read '.*1.parquet': it is not a Parquet file, or is damaged"):
+    with pytest.raises(InputError, match=r"cannot read '.*1\.parquet': it is not a Parquet file, or is damaged"):
         tm.check(ParquetFiles(pattern), schema)
     # Also if it is damaged after it was found: the others are read.
     found = tm.check(files, schema)
