@@ -414,7 +414,7 @@ def tensor_index(d, size, seed=4):
     return np.concatenate([index, index[:5]])
 
 
-@pytest.mark.daily("Smooth, d=3")
+@pytest.mark.daily("Smooth, d=3", "Pair, d=3", "Polynomials, d=3", "Second moments, d=3")
 @each_drawn
 def test_coefficients_equal_quadrature_of_the_answers(make, nodes):
     family = make()
