@@ -40,9 +40,9 @@ def marginal(schema: Schema, columns: Sequence[str], cells: int = 16) -> Statist
     InputError
         If the schema has no such column, or cells is no positive integer.
     """
-    chosen = [_column(schema, name) for name in columns]
-    if not chosen or isinstance(columns, str):
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
         raise InputError(f"columns must be a non-empty list of names, not {shown(columns)}")
+    chosen = [_column(schema, name) for name in columns]
     check_integers(1, cells=cells)
     return partial(_frequencies, chosen, cells)
 
@@ -83,7 +83,7 @@ def correlations(schema: Schema, kind: Correlation = "pearson") -> Statistic:
 
 
 def _column(schema: Schema, name: str) -> Column:
-    found = {column.name: column for column in schema.columns}.get(name)
+    found = next((column for column in schema.columns if column.name == name), None)
     if found is None:
         raise InputError(f"the schema has no column {shown(name)}")
     return found
