@@ -3,14 +3,20 @@
 import math
 import platform
 
+import numpy as np
+import pandas as pd
 import pytest
+from test_cli import run as run  # a fixture
 
+import trigmech as tm
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.report import advice
 from trigmech.report.statement import Table, guarantee, ledger_table, upward, versions_table
+from trigmech.schema import toml
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
+from trigmech.schema.words import without_middle
 
 PLAIN = Schema([Column("height", 0.0, 2.5)])
 
@@ -148,3 +154,36 @@ def test_versions_are_those_that_made_the_release_and_those_of_here():
     alone = versions_table({})
     assert alone.head == ("Program", "Wrote this page")
     assert dict(alone.rows)["python"] == platform.python_version()
+
+
+@pytest.mark.parametrize(("column", "warned"), [
+    (tm.Column("b", 0, 1, "binary", missing="centre"), True), (tm.Column("b", 0, 3, "integer", missing="centre"), True),
+    (tm.Column("b", 0, 9, "integer", missing="centre"), True),
+    (tm.Column("b", 0, 4, "integer", missing="centre"), False),
+    (tm.Column("b", 0, 99, "integer", missing="centre"), False),
+    (tm.Column("b", 0, 1, missing="centre"), False),
+    (tm.Column("b", kind="ordinal", categories=["low", "high"], missing="centre"), True),
+    (tm.Column("b", kind="ordinal", categories=["low", "middle", "high"], missing="centre"), False),
+    (tm.Column("b", "2020-01-01", "2020-01-04", "datetime", missing="centre"), True),
+    (tm.Column("b", 1, 1000, transform="log", missing="centre"), False),
+    (tm.Column("b", 0, 1, "binary", missing="keep"), False), (tm.Column("b", 0, 1, "binary"), False),
+    (tm.Column("b", private_bounds=True, missing="centre"), False)])
+def test_missing_values_that_count_as_a_middle_without_a_value_are_warned_of(column, warned, tmp_path, run):
+    schema = tm.Schema([tm.Column("a", 0, 1), column])
+    said = [text for text in advice.warnings_of(1_000, schema, tm.Budget(1.0, 1e-6)) if "middle" in text]
+    assert said == without_middle(schema.columns)
+    assert len(said) == warned
+    assert all(text.startswith("column 'b': a missing value counts as the middle of the range, where the column has no "
+                               "value") for text in said)
+    toml.save(tmp_path / "s.toml", schema)
+    assert ("warning: column 'b': a missing value counts" in run("schema", "check", "s.toml")[1]) == warned
+
+
+@pytest.mark.parametrize("column", [
+    tm.Column("b", 0, 1, "binary", missing="centre"), tm.Column("b", 0, 3, "integer", missing="centre")])
+def test_tables_count_missing_values_as_one_value_beside_such_a_middle(column):
+    made = tm.synthesize(pd.DataFrame({"b": np.full(2_000, np.nan)}), tm.Schema([column]), tm.Budget(100.0, 1e-6),
+                         rng=np.random.default_rng(0))
+    values, counts = np.unique(np.asarray(made.sample(2_000))[:, 0], return_counts=True)
+    assert counts.max() > 1_950
+    assert abs(values[counts.argmax()] - (column.lower + column.upper) / 2.0) == 0.5

@@ -517,8 +517,16 @@ def test_three_files_are_released_by_the_command_line(tmp_path, monkeypatch):
         call("add", *parts[:2], "--out", tmp_path / "two.part")
         assert "600 persons" in call("add", tmp_path / "two.part", parts[2], "--out", tmp_path / "three.part")
         following = tmp_path / f"next{r}.json"
-        call("release", tmp_path / "two.part", parts[2], "--design", design, "--out", out, "--ledger",
-             tmp_path / "ledger.json", "--next", following)
+        release = ("release", tmp_path / "two.part", parts[2], "--design", design, "--out", out, "--ledger",
+                   tmp_path / "ledger.json", "--next", following)
+        if r == 1:
+            # It was charged, and is ended before it has written anything.
+            with monkeypatch.context() as patch:
+                patch.setattr(tm, "release_parts", lambda *given, **options: (
+                    Path(options["rounds"]).touch(), (_ for _ in ()).throw(KeyboardInterrupt)))
+                told = call(*release, status=130)
+            assert f"run the same command again to continue from {out}.rounds; nothing is charged twice" in told
+        call(*release)
         if out.exists():
             break
         design = following

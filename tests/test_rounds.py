@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
+from trigmech.cli import release
 from trigmech.cli.app import main
+from trigmech.cli.ending import Ended
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -697,15 +699,33 @@ def test_a_command_that_was_killed_goes_on_when_it_is_given_again(call, folder, 
     np.testing.assert_allclose(np.concatenate(kept), released, rtol=1e-12)
 
 
-def test_an_interrupted_command_says_that_it_goes_on(call, drawn, monkeypatch):
+@pytest.mark.parametrize(("how", "ended"), [(KeyboardInterrupt(), 130), (Ended(143), 143), (Ended(129), 129)])
+def test_an_interrupted_command_says_that_it_goes_on(call, drawn, monkeypatch, how, ended):
     with monkeypatch.context() as patch:
-        patch.setattr(tm.TableMechanism, "reconstruct", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(tm.TableMechanism, "reconstruct", lambda *_: (_ for _ in ()).throw(how))
         status, told = call(*RELEASE)
-    assert status == 130
-    assert "run the same command again to continue from new.tm.rounds" in told
+    assert status == ended
+    assert "run the same command again to continue from new.tm.rounds; nothing is charged twice" in told
+    assert "trigmech: interrupted; no output file is incomplete, and charges stay spent" in told
     assert call(*RELEASE)[0] == 0
     assert len(drawn) <= len(LedgerFile.open("book.json").entries)
     assert (Path("new.tm.rounds").exists(), Path("rows.csv").exists()) == (False, True)
+
+
+@pytest.mark.parametrize("how", [KeyboardInterrupt(), Ended(143)])
+def test_a_command_that_ends_while_it_writes_the_table_says_that_the_release_is_saved(call, monkeypatch, how):
+    with monkeypatch.context() as patch:
+        patch.setattr(release, "write_sample", lambda *_: (_ for _ in ()).throw(how))
+        _, told = call(*RELEASE)
+    saved = "`trigmech sample` makes a table from it at no further cost"
+    assert f"The release itself is saved as 'new.tm'; {saved}" in told
+    assert "run the same command again" not in told
+    charged = len(LedgerFile.open("book.json").entries)
+    status, told = call(*RELEASE)
+    assert status == 2
+    assert f"'new.tm' is a release whose budget is spent: {saved}. For a new release, which is charged again," in told
+    assert len(LedgerFile.open("book.json").entries) == charged
+    assert call("sample", "new.tm", "--out", "rows.csv")[0] == 0
 
 
 def test_simulations_and_runs_without_a_ledger_file_have_no_rounds(call, monkeypatch):

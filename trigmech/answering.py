@@ -263,8 +263,9 @@ class Answering(NoisyMoments):
 
         Notes
         -----
-        Privacy: post-processing, with random numbers of a fixed seed: loaded releases have the same bars. Cost: some
-        seconds at the first call, for 12 fits that are kept; later calls cost 13 values of the statistic.
+        Privacy: post-processing, with random numbers of a fixed seed: loaded releases have the same bars. Cost: that of
+        12 fits at the first call, some seconds for thousands of rows and minutes for hundreds of thousands. They are
+        kept, so later calls cost 13 values of the statistic.
 
         Examples
         --------

@@ -23,7 +23,7 @@ from trigmech.cli.answers import ask, fit
 from trigmech.cli.check import PRIVATE, check, found_in
 from trigmech.cli.copies import NOT_VALID, write_copies
 from trigmech.cli.decision import Limits, advise, check_page, compare, limits_of
-from trigmech.cli.ending import end
+from trigmech.cli.ending import Ended, by_signal, end
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, table_to_describe, write_sample
 from trigmech.cli.judgement import FROM_THE_TABLE, tell_judgement
 from trigmech.cli.ledger import ledger_app
@@ -55,13 +55,14 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         # Without this, temporary files would stay.
-        before = {number: signal.signal(number, _end) for number in ENDING} if (
+        before = {number: signal.signal(number, by_signal) for number in ENDING} if (
             threading.current_thread() is threading.main_thread()) else {}
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            typer.echo("trigmech: interrupted; no output file is incomplete, and charges stay spent", err=True)
-            raise typer.Exit(130) from None
+        except (KeyboardInterrupt, Ended) as how:
+            with suppress(OSError):  # The terminal may be gone.
+                typer.echo("trigmech: interrupted; no output file is incomplete, and charges stay spent", err=True)
+            raise typer.Exit(how.code if isinstance(how, Ended) else 130) from None
         except BrokenPipeError:
             # The reader closed the pipe; buffered output must go nowhere at the end.
             with suppress(OSError):
@@ -70,10 +71,6 @@ class Commands(TyperGroup):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _end(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False,
@@ -234,13 +231,14 @@ def schema_check(
     """
     from trigmech.schema import toml as schema_file
     from trigmech.schema.satisfiability import without_missing
-    from trigmech.schema.words import how_fine
+    from trigmech.schema.words import how_fine, without_middle
 
     problems = schema_file.check(schema)
     loaded = None if problems else schema_file.load(schema)
     constraints = [] if loaded is None else [each.text for each in loaded.schema.constraints]
     fine = [] if loaded is None else how_fine(loaded.schema.columns)
-    odd = [] if loaded is None else without_missing(loaded.schema.constraints, loaded.schema.columns)
+    odd = [] if loaded is None else [*without_missing(loaded.schema.constraints, loaded.schema.columns),
+                                     *without_middle(loaded.schema.columns)]
     derived = [] if loaded is None else [f"{each.name} = {each.formula}" for each in loaded.schema.derived]
     said = [*(problems or [f"{schema} is complete"]), *fine, *(f"derived: {text}" for text in derived),
             *(f"constraint: {text}" for text in constraints), *(f"warning: {text}" for text in odd)]

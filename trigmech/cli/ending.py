@@ -20,6 +20,17 @@ DEBUG = "TRIGMECH_DEBUG"
 USER = re.compile(r"://[^/@\s]*@")
 
 
+class Ended(SystemExit):
+    """A signal ended the command."""
+
+    code: int
+
+
+def by_signal(number: int, frame: object) -> NoReturn:
+    """End the command with the status of the signal."""
+    raise Ended(128 + number)
+
+
 def end(run: Callable[[], Any]) -> NoReturn:
     """Run the command line to its end; an error of this package ends it with one line and the status of its kind."""
     try:

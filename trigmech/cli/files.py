@@ -84,8 +84,9 @@ def keep_what_counts(path: Path, force: bool = False) -> None:
     if path.suffix.lower() == ".toml":
         raise InputError(f"{str(path)!r} may be a schema file, with bounds that somebody wrote; name another file")
     if (path.suffix.lower() == RELEASE or RELEASE_START.match(start)) and not force:
-        raise InputError(f"{str(path)!r} is a release whose budget is spent; name another file, or let `trigmech "
-                         "release --force` replace it")
+        raise InputError(f"{str(path)!r} is a release whose budget is spent: `trigmech sample` makes a table from it "
+                         "at no further cost. For a new release, which is charged again, name another file, or let "
+                         "`trigmech release --force` replace it")
 
 
 def _same(first: Path, second: Path) -> bool:
@@ -109,6 +110,24 @@ def name_of(ledger: str) -> str:
     """Return the default name of a data set: that of its ledger."""
     file = file_of(ledger)
     return Server(ledger, 0.0).ledger if file is None else file.stem
+
+
+def again_from(rounds: Path) -> Callable[[], str | None]:
+    """Return a function that says how an ended run goes on, if it began its rounds file."""
+    return lambda: (f"run the same command again to continue from {rounds}; nothing is charged twice"
+                    if rounds.exists() else None)
+
+
+@contextmanager
+def told_when_ended(what: Callable[[], str | None] | None) -> Iterator[None]:
+    """If the user or a signal ends the run, say what to do then."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        said = None if what is None else what()
+        if said is not None:
+            typer.echo(f"trigmech: {said}", err=True)
+        raise
 
 
 @contextmanager

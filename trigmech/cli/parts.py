@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 import trigmech as tm
-from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run, lock_of, paid_for
+from trigmech.cli.files import (
+    again_from,
+    check_outputs,
+    file_of,
+    keep_others,
+    ledger_of_run,
+    lock_of,
+    paid_for,
+    told_when_ended,
+)
 from trigmech.cli.options import (
     Data,
     Engine,
@@ -197,7 +206,7 @@ def release(
         kinds = {isinstance(each, tm.Share): path for path, each in zip(parts, found, strict=True)}
         share, part = str(kinds[True]), str(kinds[False])
         raise InputError(f"{share!r} is a share and {part!r} is a part; give shares only, or parts only")
-    with ledger_of_run(ledger, asked.budget, 0.0, rounds) as book:
+    with ledger_of_run(ledger, asked.budget, 0.0, rounds) as book, told_when_ended(again_from(rounds)):
         released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
                     tm.release_parts(found, asked, ledger=book, rounds=rounds))
     again = f"The drawn values are in {str(rounds)!r}: run the same command again; nothing is charged twice"

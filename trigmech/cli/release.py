@@ -16,12 +16,14 @@ import trigmech as tm
 from trigmech.cli.files import (
     STANDARD,
     Sampled,
+    again_from,
     check_outputs,
     file_of,
     keep_what_counts,
     ledger_of_run,
     lock_of,
     paid_for,
+    told_when_ended,
     unwritten,
     write_sample,
 )
@@ -173,8 +175,9 @@ def _synthesized(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schem
                  **options: Any) -> tm.Synthesis:
     import numpy as np
 
+    again = None if asked.rounds is None else again_from(asked.rounds)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), told_when_ended(again):
             # Printed afterwards, in the words of a command.
             warnings.simplefilter("ignore", FitWarning)
             return tm.synthesize(table, schema, asked.budget, asked.mechanism, ledger=book,
@@ -186,11 +189,6 @@ def _synthesized(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schem
         if book is None:
             raise
         raise BudgetError(f"{error}. Nothing was written") from None
-    except KeyboardInterrupt:
-        if asked.rounds is not None and asked.rounds.exists():
-            typer.echo(f"trigmech: run the same command again to continue from {asked.rounds}; nothing is charged "
-                       "twice", err=True)
-        raise
 
 
 def too_few(n: int, schema: tm.Schema, asked: Asked) -> str:
@@ -266,8 +264,9 @@ def _write_table(made: tm.Synthesis, csv: Path, asked: Asked) -> Sampled:
 
     # A simulation can be repeated, with its rows; its noise comes from another stream of the seed.
     rng = None if asked.simulate is None else np.random.default_rng((asked.simulate, 1))
-    with paid_for(csv, f"The release itself is saved as {str(asked.out)!r}; `trigmech sample` makes a table from it at "
-                       "no further cost"):
+    saved = (f"The release itself is saved as {str(asked.out)!r}; `trigmech sample` makes a table from it at no "
+             "further cost")
+    with paid_for(csv, saved), told_when_ended(lambda: saved):
         return write_sample(made, csv, asked.rows, rng)
 
 

@@ -21,6 +21,7 @@ from trigmech.schema.column import Column
 from trigmech.schema.satisfiability import without_missing
 from trigmech.schema.schema import Schema
 from trigmech.schema.values import text_of
+from trigmech.schema.words import without_middle
 
 # Beyond these a release protects little, or is hardly useful; a delta is recommended if it makes noise this much
 # smaller.
@@ -62,7 +63,8 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     -------
     list of str
         Warnings of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
-        identifiers, bounds that are unusual for a column's name, and constraints that rule out missing values.
+        identifiers, bounds that are unusual for a column's name, constraints that rule out missing values, and missing
+        values that count as a middle where a column has no value.
         Whether bounds clip depends on the table: see :func:`clipping_of`.
     """
     found = []
@@ -78,7 +80,7 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
         found += _forgotten_delta(n, schema.d, budget)
     for column in schema.columns:
         found += _like_an_identifier(column, n) + _unusual_bounds(column)
-    return found + without_missing(schema.constraints, schema.columns)
+    return found + without_missing(schema.constraints, schema.columns) + without_middle(schema.columns)
 
 
 def coarseness_of(design: Design, schema: Schema) -> list[str]:

@@ -1,16 +1,21 @@
 """A schema in words: as Python code, as a table for notebooks, and how fine its synthetic values are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from trigmech._html import html_table
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import Constraint
 from trigmech.schema.derived import Derived
+from trigmech.schema.encoding import decoded_number, place_of
 from trigmech.schema.rounding import default_digits
 
 # A screen has so many lines for columns, of so many letters each.
 MOST_LINES, MOST_LETTERS = 16, 100
+# A value is near the middle if it is at most so many halves of the range from it.
+NEAR_MIDDLE = 0.02
 OPTIONS = ("missing", "special", "transform", "decimals", "resolution", "other")
 
 
@@ -39,6 +44,20 @@ def as_html(columns: Sequence[Column], constraints: Sequence[Constraint], derive
     rows += [("", "constraint", constraint.text, "") for constraint in constraints]
     head = ("column", "kind", "bounds or categories", "options")
     return html_table(f"Schema of {len(columns)} column(s)", rows, head)
+
+
+def without_middle(columns: Iterable[Column]) -> list[str]:
+    """Return a sentence for each column with ``missing="centre"`` that has no value near the middle of its range."""
+    return [f"column {column.name!r}: a missing value counts as the middle of the range, where the column has no "
+            "value, so it becomes one of the values beside it. This changes means if many values are missing; "
+            'missing = "keep" does not' for column in columns if column.missing == "centre" and not _has_middle(column)]
+
+
+def _has_middle(column: Column) -> bool:
+    """Whether a column has a value near the middle of its range, or may have one."""
+    if column.private_bounds or column.private_categories:
+        return True
+    return bool(abs(place_of(column, decoded_number(column, np.zeros(1)))[0]) <= NEAR_MIDDLE)
 
 
 def how_fine(columns: Sequence[Column]) -> list[str]:
