@@ -52,7 +52,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.daily("large whole numbers", "income's logarithm")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", COLUMNS)
 def test_shared_values_come_back_exactly_and_as_often(name):
     make, column = COLUMNS[name]

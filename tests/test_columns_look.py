@@ -387,7 +387,7 @@ def test_without_noise_the_distribution_function_is_exact_at_the_edges_that_are_
     np.testing.assert_allclose(column.mass[:k], truth[:k], atol=1e-12)
 
 
-@pytest.mark.daily("False-2-even", "True-2-lumps")
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [0, 2])
 @pytest.mark.parametrize("cumulative", [True, False])

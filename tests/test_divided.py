@@ -134,7 +134,7 @@ def test_intervals_of_signs_and_of_columns_without_a_look_have_as_many_levels(si
         assert 64 <= partition.intervals <= 128
 
 
-@pytest.mark.daily(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [71, 100])
 @pytest.mark.parametrize(("n", "epsilon"), [(300, 1.0), (3_000, 1.0)])
 def test_ages_are_no_comb_and_have_no_step_at_delta_0(n, epsilon, size):

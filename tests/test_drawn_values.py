@@ -107,6 +107,7 @@ def test_rows_that_break_a_constraint_get_the_values_of_their_new_points(copied,
     assert (~module.keeps(schema, first)).sum() > 20
 
 
+@pytest.mark.nightly
 def test_tables_of_further_rows_are_their_points_decoded(made, monkeypatch):  # noqa: F811
     monkeypatch.setattr(mixing, "BLOCK", 2_400)
     for size in (1, 300, 1_200, 7_300):

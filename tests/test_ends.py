@@ -77,7 +77,7 @@ def test_the_first_and_the_last_interval_are_one_level_for_every_number_of_level
         assert np.isin(even, edges).all()
 
 
-@pytest.mark.daily(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("levels", "epsilon", "delta"), [
     (17, 0.5, 0.0), (20, 0.5, 0.0), (31, 0.5, 0.0), (65, 0.3, 1e-6), (100, 0.3, 1e-6), (127, 0.3, 1e-6)])
 @pytest.mark.parametrize("at_the_top", [False, True])
@@ -158,6 +158,7 @@ def test_shares_of_rows_at_both_bounds_are_released_as_measured(levels, deviatio
     np.testing.assert_array_equal(column.partition.edges[[1, -2]], partition.edges[[1, -2]])
 
 
+@pytest.mark.nightly
 def test_a_column_without_rows_at_its_bounds_has_no_ends():
     partition, query = partition_of(), PrefixSumsWithEnds(0, partition_of())
     inside = np.exp(-0.5 * ((np.arange(64) - 20.0) / 9.0) ** 2)
@@ -170,7 +171,7 @@ def test_a_column_without_rows_at_its_bounds_has_no_ends():
         assert column.mass.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.daily("64-0.001-PrefixSumsWithEnds", "40-0.001-HistogramWithEnds")
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [PrefixSumsWithEnds, HistogramWithEnds])
 @pytest.mark.parametrize("deviation", [1e-4, 1e-3, 0.01])
 @pytest.mark.parametrize("intervals", [16, 24, 40, 64])
@@ -300,7 +301,7 @@ def test_rows_at_a_bound_that_is_no_atom_are_not_lost(size, near):
     assert np.mean(below) == pytest.approx(shares[:4].sum() + 0.5 * shares[4], abs=near)
 
 
-@pytest.mark.daily(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("levels", "epsilon", "delta"), [
     (20, 0.3, 0.0), (29, 0.3, 0.0), (80, 0.1, 1e-6), (150, 0.1, 1e-6)])
 def test_an_even_number_has_no_peak_where_intervals_would_become_narrower(levels, epsilon, delta):

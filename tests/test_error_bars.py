@@ -304,6 +304,7 @@ def test_error_bars_hold_what_the_fit_missed():
     assert np.mean(by_noise) < 0.5
 
 
+@pytest.mark.nightly
 def test_a_target_that_was_refuted_is_not_believed():
     X, made = missed()[0]
     numbers = made.schema.domain.numbers

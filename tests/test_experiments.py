@@ -140,6 +140,7 @@ def test_a_cell_measures_all_three_workloads_as_the_package_does(folders):
     assert 0.999 < result["proved_epsilon"] <= 1.0
 
 
+@pytest.mark.nightly
 def test_baselines_are_cells(folders):
     cell = runs.release("WDBC", "histograms", {"bins": 4}, n_queries=50)
     result = cells.run_cell(cell)

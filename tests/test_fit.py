@@ -151,6 +151,7 @@ def interrupt(monkeypatch):
     return after
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("solves", [2])
 def test_the_gap_of_interrupted_weights_is_a_true_bound(interrupt, solves):
     basis, points, target = problem(3, 60, 5000)

@@ -415,7 +415,7 @@ def imputed(delta=1e-6):
     return release(delta).imputations(6)
 
 
-@pytest.mark.daily("1e-06")
+@pytest.mark.nightly
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_imputations_are_tables_of_the_schema_and_cover_what_was_released(delta):
     made = imputed(delta)
@@ -439,6 +439,7 @@ def test_imputations_are_tables_of_the_schema_and_cover_what_was_released(delta)
     assert (found.deviation < [3.0, 0.12, 0.08]).all()
 
 
+@pytest.mark.nightly
 def test_imputations_have_the_missing_values_that_the_release_tells():
     # Nine of ten are missing, so what the release says of the numbers is mostly noise, which no rows can have.
     schema, off = tm.Schema([tm.Column("seldom", 0, 100, missing="keep"), tm.Column("x", -5, 5)]), []

@@ -79,6 +79,7 @@ def test_they_are_what_loops_give(k, noise):
         assert np.array_equal(shrunk_frequencies(values, noise), means_of_many(values, noise)[0])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("noise", "most"), [(0.003, 0.93), (0.01, 0.85), (0.03, 0.8)])
 def test_they_are_nearer_to_uneven_frequencies_than_the_nearest_probabilities_are(noise, most):
     rng, errors = np.random.default_rng(5), np.zeros((100, 2))
@@ -91,6 +92,7 @@ def test_they_are_nearer_to_uneven_frequencies_than_the_nearest_probabilities_ar
     assert mean < most * other
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("noise", [0.001, 0.003, 0.01, 0.03])
 def test_the_expected_distance_is_nearly_that_from_the_truth(noise):
     rng, errors = np.random.default_rng(9), np.zeros((60, 2))

@@ -214,7 +214,7 @@ def test_a_block_that_fails_ends_all(made, monkeypatch, threads):
         list(blocks)
 
 
-@pytest.mark.daily("4")
+@pytest.mark.nightly
 @pytest.mark.parametrize("taken", [1, 4])
 def test_blocks_that_nobody_takes_are_not_waited_for(made, monkeypatch, taken):
     monkeypatch.setattr(mixing, "BLOCK", 2_400)

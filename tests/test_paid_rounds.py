@@ -61,7 +61,7 @@ def test_a_large_table_of_one_number_is_released_without_delta():
     assert len(made.release.closer) > 20
 
 
-@pytest.mark.daily(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("strength", "delta"), [(3e3, 0.0), (1e4, 0.0), (3e3, 1e-6)])
 def test_whole_numbers_of_any_range_are_released(strength, delta):
     """Most rows hold a bound. Before, a number of 48 levels ended a release after its charge."""

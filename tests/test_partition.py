@@ -388,6 +388,7 @@ def test_other_whole_numbers_have_equally_many_in_each_interval(lower, width, co
     assert len(held) == min(count, len(partition.levels))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("transform", "lower", "budget"), [
     ("log1p", 0, tm.Budget(1.0, 1e-6)), ("log", 1, tm.Budget(3.0))])
 def test_a_logarithmic_scale_shows_small_whole_numbers_as_it_shows_small_numbers(transform, lower, budget):

@@ -188,6 +188,7 @@ def products_of(columns, degree):
     return Products(tuple(column.partition for column in columns), _with_absence(columns, scores), pairs)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("degree", [1, 2])
 @pytest.mark.parametrize("given", [ORDINARY, STRONG], ids=["ordinary", "strong"])
 def test_products_of_known_presence_give_its_correlations_back(given, degree):

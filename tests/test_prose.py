@@ -90,6 +90,7 @@ def test_what_a_page_says_is_what_the_committed_results_are(name):
     assert prose.broken(PAGES[name], RESULTS) == []
 
 
+@pytest.mark.nightly
 def test_data_sets_have_the_sizes_that_are_stated():
     """Of those at hand; the thesis's are in table_3_1.csv."""
     stated = prose.lines_of(HERE / "expected", "sizes").set_index("dataset")

@@ -104,7 +104,7 @@ def test_points_lie_in_the_cube_and_weights_sum_to_one(name, fit):
         assert m <= given.features.basis.K + 1
 
 
-@pytest.mark.daily(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("fit", ["rows", "cloud"])
 @pytest.mark.parametrize("n", [300, 3000])
 def test_at_least_half_of_a_sample_as_large_as_the_table_is_distinct(fit, n):

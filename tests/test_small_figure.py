@@ -15,6 +15,7 @@ def test_the_tables_of_the_picture_in_readme_are_known(source):
     assert small.NAMES[source]
 
 
+@pytest.mark.nightly
 def test_the_picture_in_readme_is_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(small, "EPSILONS", (1.0,))
     monkeypatch.setattr(small, "PAIRS", {"sklearn wine": small.PAIRS["sklearn wine"]})

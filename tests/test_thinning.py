@@ -118,6 +118,7 @@ def errors(made, size, by, seeds=6):
     return np.mean(found, axis=0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [100, 300, 700])
 def test_columns_pairs_and_ranks_are_nearer_to_all_than_those_of_a_random_part(made, size):
     further = FurtherRows(SCHEMA, made.release, made.distribution)
@@ -140,6 +141,7 @@ def test_a_smaller_sample_is_made_of_different_fitted_rows_and_repeats_with_a_se
     assert abs(np.mean(firsts) - np.mean(lasts)) < 0.1
 
 
+@pytest.mark.nightly
 def test_every_fitted_row_can_be_in_a_sample(made):
     """Over many seeds each row is chosen about as often as others: rows at the margin are not left out."""
     thinned, m, times = Thinning(SCHEMA.domain, made.distribution.points), len(made.distribution.points), 80

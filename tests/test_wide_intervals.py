@@ -49,7 +49,7 @@ def delays(n, rng):
 
 
 # Without parts the distances are .59 and .50.
-@pytest.mark.daily(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "n", "epsilon", "most"), [("delay", 5000, 0.5, 0.3), ("date", 2000, 4.0, 0.25)])
 def test_a_column_that_is_narrow_in_its_bounds_is_where_it_is(kind, n, epsilon, most):
     rng = np.random.default_rng(0)
