@@ -185,8 +185,9 @@ def _check_bounds(column: Column, value: Any) -> None:
         return
     # Special values can be anywhere.
     if (high < column.lower or low > column.upper) and not any(low <= each <= high for each in column.special):
-        raise InputError(f"the given {shown(value)} is outside the bounds of {column.name!r}, {column.lower:g} to "
-                         f"{column.upper:g}")
+        told = f"{low:.15g}" if low == high else f"{low:.15g} to {high:.15g}"
+        raise InputError(f"the given {told} is outside the bounds of {column.name!r}, {column.lower:.15g} to "
+                         f"{column.upper:.15g}")
 
 
 def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
