@@ -1,6 +1,7 @@
 """Rows with given columns, and with given shares: from the fitted table or from the released numbers."""
 
 import datetime
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -248,6 +249,8 @@ def test_what_cannot_be_is_refused_by_name(release, asked, message):
 def test_special_values_outside_the_bounds_can_be_given(given):
     schema = tm.Schema([tm.Column("pay", 0, 10, special=[-9])])
     conditional._check_bounds(schema.columns[0], given)
+    with pytest.raises(InputError, match=r"outside the bounds of 'pay', 0 to 10$"):
+        conditional._check_bounds(schema.columns[0], Fraction(41, 2))
     assert conditional._conditions(schema, {"pay": given})
     with pytest.raises(InputError, match="outside the bounds of 'pay', 0 to 10"):
         conditional._check_bounds(schema.columns[0], -8)

@@ -47,7 +47,14 @@ def test_columns_of_a_statistic_are_a_list_of_names(columns):
         statistics.marginal(SCHEMA, columns)
 
 
-@pytest.mark.parametrize("name", ["b", ["a"], 3, None])
+@pytest.mark.parametrize("columns", [["a", "c"], ("a", "c"), np.array(["a", "c"]), pd.Index(["a", "c"])])
+def test_names_of_columns_can_be_in_any_list(columns):
+    held = {name: TABLE[name].to_numpy() for name in SCHEMA.names}
+    found = statistics.marginal(SCHEMA, columns, 2)(held)
+    np.testing.assert_allclose(found, [[0.25, 0.25], [0.25, 0.25]])
+
+
+@pytest.mark.parametrize("name", ["b", ["a"], 3, None, np.array(["a", "c"])])
 def test_a_column_of_a_statistic_is_one_of_the_schema(name):
     for refused in (lambda: statistics.frequencies(SCHEMA, name), lambda: statistics.ranges(SCHEMA, name, [1.0]),
                     lambda: statistics.marginal(SCHEMA, ["a", name])):

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech.cli import release
+from trigmech.cli import files, release
 from trigmech.cli.app import main
 from trigmech.cli.ending import Ended
 from trigmech.errors import BudgetError, InputError
@@ -700,9 +700,10 @@ def test_a_command_that_was_killed_goes_on_when_it_is_given_again(call, folder, 
 
 
 @pytest.mark.parametrize(("how", "ended"), [(KeyboardInterrupt(), 130), (Ended(143), 143), (Ended(129), 129)])
-def test_an_interrupted_command_says_that_it_goes_on(call, drawn, monkeypatch, how, ended):
+@pytest.mark.parametrize("where", [(tm.TableMechanism, "reconstruct"), (tm.Synthesis, "save")], ids=["fit", "save"])
+def test_an_interrupted_command_says_that_it_goes_on(call, drawn, monkeypatch, where, how, ended):
     with monkeypatch.context() as patch:
-        patch.setattr(tm.TableMechanism, "reconstruct", lambda *_: (_ for _ in ()).throw(how))
+        patch.setattr(*where, lambda *_: (_ for _ in ()).throw(how))
         status, told = call(*RELEASE)
     assert status == ended
     assert "run the same command again to continue from new.tm.rounds; nothing is charged twice" in told
@@ -710,6 +711,13 @@ def test_an_interrupted_command_says_that_it_goes_on(call, drawn, monkeypatch, h
     assert call(*RELEASE)[0] == 0
     assert len(drawn) <= len(LedgerFile.open("book.json").entries)
     assert (Path("new.tm.rounds").exists(), Path("rows.csv").exists()) == (False, True)
+
+
+def test_a_signal_keeps_its_status_if_the_terminal_is_gone(monkeypatch):
+    monkeypatch.setattr(files.typer, "echo", lambda *_, **__: (_ for _ in ()).throw(OSError(5, "no terminal")))
+    with pytest.raises(Ended) as ended, files.told_when_ended(lambda: "go on"):
+        raise Ended(129)
+    assert ended.value.code == 129
 
 
 @pytest.mark.parametrize("how", [KeyboardInterrupt(), Ended(143)])

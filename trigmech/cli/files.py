@@ -126,7 +126,8 @@ def told_when_ended(what: Callable[[], str | None] | None) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit):
         said = None if what is None else what()
         if said is not None:
-            typer.echo(f"trigmech: {said}", err=True)
+            with suppress(OSError):  # The terminal may be gone.
+                typer.echo(f"trigmech: {said}", err=True)
         raise
 
 

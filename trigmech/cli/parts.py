@@ -206,20 +206,23 @@ def release(
         kinds = {isinstance(each, tm.Share): path for path, each in zip(parts, found, strict=True)}
         share, part = str(kinds[True]), str(kinds[False])
         raise InputError(f"{share!r} is a share and {part!r} is a part; give shares only, or parts only")
-    with ledger_of_run(ledger, asked.budget, 0.0, rounds) as book, told_when_ended(again_from(rounds)):
-        released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
-                    tm.release_parts(found, asked, ledger=book, rounds=rounds))
     again = f"The drawn values are in {str(rounds)!r}: run the same command again; nothing is charged twice"
+    with told_when_ended(again_from(rounds)):
+        with ledger_of_run(ledger, asked.budget, 0.0, rounds) as book:
+            released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
+                        tm.release_parts(found, asked, ledger=book, rounds=rounds))
+        if isinstance(released, tm.Design):
+            with paid_for(following, again):
+                design_file.save(following, released)
+        else:
+            made = reconstruct(released)
+            with paid_for(out, again):
+                made.save(out)
     if isinstance(released, tm.Design):
-        with paid_for(following, again):
-            design_file.save(following, released)
         tell({"design": str(following), "done": False, "rounds": str(rounds)},
              f"the design of the next round is {following}: measure each part with it, and release again with the same "
              f"--out; keep {rounds}", as_json)
         return
-    made = reconstruct(released)
-    with paid_for(out, again):
-        made.save(out)
     rounds.resolve().unlink(missing_ok=True)
     tell({"release": str(out), "done": True, "n": made.n, "ledger": made.ledger.to_dict(),
           "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)

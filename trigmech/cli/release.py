@@ -157,9 +157,10 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
         raise InputError(too_few(n, loaded.schema, asked))
     reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
     with ledger_of_run(asked.ledger, budget, reserve, asked.rounds) as book, progress_bar(quiet=as_json) as progress:
-        made = _synthesized(asked, table, loaded.schema, book, progress=progress, **engine)
-        progress("saving", 0, 0)
-        _save(made, asked, book)
+        with told_when_ended(None if asked.rounds is None else again_from(asked.rounds)):
+            made = _synthesized(asked, table, loaded.schema, book, progress=progress, **engine)
+            progress("saving", 0, 0)
+            _save(made, asked, book)
         if asked.rounds is not None:
             asked.rounds.resolve().unlink(missing_ok=True)
         count = None if asked.csv is None else _write_table(made, asked.csv, asked)
@@ -175,9 +176,8 @@ def _synthesized(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schem
                  **options: Any) -> tm.Synthesis:
     import numpy as np
 
-    again = None if asked.rounds is None else again_from(asked.rounds)
     try:
-        with warnings.catch_warnings(), told_when_ended(again):
+        with warnings.catch_warnings():
             # Printed afterwards, in the words of a command.
             warnings.simplefilter("ignore", FitWarning)
             return tm.synthesize(table, schema, asked.budget, asked.mechanism, ledger=book,

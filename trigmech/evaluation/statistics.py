@@ -5,7 +5,7 @@ Each function returns a statistic: a function of a table's columns by name, as :
 are left out of means and correlations. The number of an ordinal column is the place of the category, from 0.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Literal
 
@@ -40,9 +40,10 @@ def marginal(schema: Schema, columns: Sequence[str], cells: int = 16) -> Statist
     InputError
         If the schema has no such column, or cells is no positive integer.
     """
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+    chosen = [] if isinstance(columns, str | Set) or not isinstance(columns, Iterable) else [
+        _column(schema, name) for name in columns]
+    if not chosen:
         raise InputError(f"columns must be a non-empty list of names, not {shown(columns)}")
-    chosen = [_column(schema, name) for name in columns]
     check_integers(1, cells=cells)
     return partial(_frequencies, chosen, cells)
 
@@ -83,7 +84,7 @@ def correlations(schema: Schema, kind: Correlation = "pearson") -> Statistic:
 
 
 def _column(schema: Schema, name: str) -> Column:
-    found = next((column for column in schema.columns if column.name == name), None)
+    found = next((each for each in schema.columns if isinstance(name, str) and each.name == name), None)
     if found is None:
         raise InputError(f"the schema has no column {shown(name)}")
     return found

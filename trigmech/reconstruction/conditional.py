@@ -171,11 +171,12 @@ def _conditions(schema: Schema, given: Given) -> list[str]:
     strange = [name for name in given if name not in schema.names]
     if strange:
         raise InputError(f"there is no column {strange[0]!r}; the columns are {', '.join(map(repr, schema.names))}")
-    columns = [schema.columns[schema.names.index(name)] for name in given]
-    conditions = [stated(column, value) for column, value in zip(columns, given.values(), strict=True)]
-    for column, value in zip(columns, given.values(), strict=True):
+    found = []
+    for name, value in given.items():
+        column = schema.columns[schema.names.index(name)]
+        found.append(stated(column, value))
         _check_bounds(column, value)
-    return conditions
+    return found
 
 
 def _check_bounds(column: Column, value: Any) -> None:
@@ -185,8 +186,10 @@ def _check_bounds(column: Column, value: Any) -> None:
         return
     # Special values can be anywhere.
     if (high < column.lower or low > column.upper) and not any(low <= each <= high for each in column.special):
-        told = f"{low:.15g}" if low == high else f"{low:.15g} to {high:.15g}"
-        raise InputError(f"the given {told} is outside the bounds of {column.name!r}, {column.lower:.15g} to "
+        # The command line gives whole numbers as floats.
+        told = [f"{each:.15g}" if isinstance(each, float) else shown(each) for each in (low, high)]
+        what = told[0] if low == high else " to ".join(told)
+        raise InputError(f"the given {what} is outside the bounds of {column.name!r}, {column.lower:.15g} to "
                          f"{column.upper:.15g}")
 
 
