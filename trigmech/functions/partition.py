@@ -119,7 +119,7 @@ class Partition:
             edges = np.linspace(low, high, count + 1)
         else:
             inside = self.levels_in(interval)
-            edges = np.concatenate([[low], 0.5 * (inside[1:] + inside[:-1]), [high]])
+            edges = np.concatenate([[low], between(inside[:-1], inside[1:]), [high]])
         # Where floats are not dense enough for so many.
         return edges if (np.diff(edges) > 0).all() else np.array([low, high])
 
@@ -156,6 +156,17 @@ class Partition:
         return np.append(np.searchsorted(levels, self.edges[:-1]), len(levels))
 
 
+def between(below: Array, above: Array) -> Array:
+    """Return the edges (m,) between levels (m,) and those that follow: their middles.
+
+    The edge between two levels that are equally far from the middle of the range is exactly 0. A missing value that
+    counts as the middle is then at the edge and belongs to the upper level, as :func:`trigmech.schema.rounding.middle`
+    decodes it. With a rounding error in the edge it could belong to the lower one.
+    """
+    middles = 0.5 * (below + above)
+    return np.where(np.abs(middles) <= UNEVEN * (above - below), 0.0, middles)
+
+
 def even_edges(levels: Array | None, count: int) -> Array:
     """Return the edges of at most ``count`` intervals of equal length, or of equally many levels each.
 
@@ -174,7 +185,7 @@ def even_edges(levels: Array | None, count: int) -> Array:
     else:
         # 7 levels in 3 intervals become 3, 2 and 2.
         starts = np.cumsum([len(levels) // count + (i < len(levels) % count) for i in range(count - 1)], dtype=np.int64)
-    return np.concatenate([[-1.0], 0.5 * (levels[starts - 1] + levels[starts]), [1.0]])
+    return np.concatenate([[-1.0], between(levels[starts - 1], levels[starts]), [1.0]])
 
 
 def of_one_size(column: Partition, wanted: int, most: int) -> Partition:
@@ -209,7 +220,7 @@ def with_ends(levels: Array | None, edges: Array) -> Array | None:
     elif len(levels) < 3:
         return None
     else:
-        low, high = 0.5 * (levels[0] + levels[1]), 0.5 * (levels[-2] + levels[-1])
+        low, high = between(levels[[0, -2]], levels[[1, -1]])
     first, last = edges[1] <= low, edges[-2] >= high
     if first and last:
         return None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Codes, Integers
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
-from trigmech.functions.partition import Partition, all_codes, columns_of
+from trigmech.functions.partition import Partition, all_codes, between, columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
@@ -386,7 +386,7 @@ def _cut(column: ReleasedColumn, cuts: Array, places: Array) -> tuple[ReleasedCo
     else:
         below = np.unique(np.searchsorted(partition.levels, inner))
         below = below[(below > 0) & (below < len(partition.levels))]
-        inner = 0.5 * (partition.levels[below - 1] + partition.levels[below])
+        inner = between(partition.levels[below - 1], partition.levels[below])
         length = np.diff(np.concatenate([[0], below, [len(partition.levels)]])).astype(np.float64)
     finer = partition.cut(np.concatenate([[-1.0], inner, [1.0]]))
     parent = np.searchsorted(partition.edges[1:-1], finer.centres, side="right")

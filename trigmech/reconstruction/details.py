@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from trigmech._arrays import Array, Integers
-from trigmech.functions.partition import Partition
+from trigmech.functions.partition import Partition, between
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.peaks import MOST_LEVELS, guessed
 from trigmech.privacy.false_alarms import clear_of_noise
@@ -125,7 +125,7 @@ def with_parts(column: ReleasedColumn, look: Measurement[Detail], guess: Release
         ends = low + (high - low) * 0.5 * (made.partition.edges[1:-1] + 1.0)
     else:
         levels, first = query.partition.levels_in(query.interval), made.partition.first_levels[1:-1]
-        ends = 0.5 * (levels[first - 1] + levels[first])
+        ends = between(levels[first - 1], levels[first])
     found = _divided(column, query.interval, np.concatenate([[low], ends, [high]]), rest * made.mass)
     if opened.density is not None:
         away = (values - rest * _shape(guess, query.edges)) / min(look.deviation, LARGEST)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trigmech._arrays import Array
-from trigmech.functions.partition import Partition
+from trigmech.functions.partition import Partition, between
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement, Query
 from trigmech.queries.one_way import Look
@@ -214,7 +214,7 @@ def _thresholds(own: ColumnShares, partition: Partition) -> Array:
         inner = (own.edges[1:-1] - low) / (high - low) * 2.0 - 1.0
     else:
         levels = np.empty(0) if partition.levels is None else partition.levels
-        inner = 0.5 * (levels[1:] + levels[:-1])
+        inner = between(levels[:-1], levels[1:])
     return np.concatenate([[-np.inf], inner, [np.inf]])
 
 

@@ -54,7 +54,7 @@ class Column:
     missing : {"refuse", "centre", "keep"}
         A missing value is an error; or the centre 0 of the cube (not for kind "categorical"), never restored; or an
         indicator coordinate of its own, which is decoded as missing. If no value of the column is in the middle of its
-        range, as with kind "binary", tables count a missing one as a value beside the middle.
+        range, as with kind "binary", tables count a missing one as the nearest value, or the upper one of two.
     special : sequence of float (or of dates), optional
         Values of a continuous, integer or datetime column that many records share exactly, such as capital gains of 0;
         they may lie outside the bounds. Each has an indicator coordinate; where that is 1, the number is 0.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
 from trigmech.schema.column import Category, Column
-from trigmech.schema.rounding import beside_special, candidates, rounded
+from trigmech.schema.rounding import beside_special, candidates, has_steps, middle, rounded
 from trigmech.schema.times import times_of
 from trigmech.schema.values import plain_category, text_of
 from trigmech.tables.frames import Columns
@@ -227,7 +227,12 @@ def decoded_number(column: Column, places: Array) -> Array:
     """Return the numbers (m,) in a column's units, rounded, that places in [-1, 1] are decoded to."""
     exact = number_at(column, places)
     plain = rounded(column, places, exact)
-    return beside_special(column, exact, plain) if column.special else plain
+    if column.special:
+        plain = beside_special(column, exact, plain)
+    central = places == 0.0
+    if has_steps(column) and central.any():
+        plain[central] = middle(column, float(exact[central][0]))
+    return plain
 
 
 def rounded_within(column: Column, places: Array, low: Array, high: Array) -> Array:

@@ -17,6 +17,8 @@ from trigmech.schema.column import LARGEST_EXACT, Column
 
 # Into so many parts a range is divided by default.
 PARTS = 10_000.0
+# Two numbers are equally near if the distances differ by at most this part of that between the two.
+TIE = 1e-6
 # A number of up to so many more digits is known for one that was there; but of no more than a float holds clearly, so
 # that in 10^5 numbers that were drawn there is hardly one.
 MORE, CLEAR = 3, 2.0**30
@@ -75,6 +77,25 @@ def candidates(column: Column, values: Array, low: Array, high: Array) -> Iterat
             first, last = np.ceil(low * steps) + inset, np.floor(high * steps) - inset
             near = np.clip(np.rint(values * steps), first, np.maximum(first, last)) / steps
             yield np.where(first <= last, near, np.nan)
+
+
+def middle(column: Column, exact: float) -> float:
+    """Return the number of a column with steps that the middle of its range becomes; ``exact`` is not rounded.
+
+    It is the nearest number that is not special, on the scale of the transform, and the upper one of two that are
+    equally near. The intervals of tables hold their lower ends, so tables count a missing value that counts as the
+    middle in the same way.
+    """
+    if column.kind == "binary":
+        return column.bounds[1]
+    first, last = math.ceil(column.in_steps(column.bounds[0])), math.floor(column.in_steps(column.bounds[1]))
+    down = math.floor(exact * column.steps)
+    sides = np.clip([down, down + 1.0], first, last) / column.steps
+    if column.special:
+        sides = beside_special(column, np.array([-math.inf, math.inf]), sides)
+    shift = {"log": 0.0, "log1p": 1.0 - column.bounds[0]}.get(column.transform or "")
+    below, at, above = (each if shift is None else math.log(each + shift) for each in (*sides[:1], exact, *sides[1:]))
+    return float(sides[1] if above - at <= at - below + TIE * (above - below) else sides[0])
 
 
 def beside_special(column: Column, exact: Array, numbers: Array) -> Array:

@@ -21,14 +21,13 @@ from trigmech.schema.encoding import (
     Values,
     check_faults,
     decode,
-    from_unit,
+    decoded_number,
     joined,
     levels_of,
     placed,
     to_unit,
     values_of,
 )
-from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
 from trigmech.schema.values import is_unicode
@@ -277,10 +276,7 @@ class Schema:
         self._check_bounds()
         points = numbers("points", points, "m", self.domain.d).astype(np.float64, copy=False)
         if self._plain:
-            table = from_unit(points, *self._bounds)
-            for j, column in enumerate(self.columns):
-                table[:, j] = rounded(column, points[:, j], table[:, j])
-            return table
+            return np.column_stack([decoded_number(column, points[:, j]) for j, column in enumerate(self.columns)])
         others = [column.name for column in self.columns if column.is_text or column.unit]
         if others:
             raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, but an array of numbers "
