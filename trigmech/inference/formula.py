@@ -61,12 +61,14 @@ def parsed_formula(text: object, names: Sequence[str]) -> Formula:
         raise InputError(f"a formula must have one '~' between the response and the terms, not {text.count('~')}")
     reader = _Reader(names)
     try:
-        left, right = (reader.side(side) for side in text.split("~"))
+        left, right = text.split("~")
+        left, explained = reader.side(left), bool(reader.used)
+        right = reader.side(right)
     except InputError as problem:
         raise InputError(with_hint(problem, text, names, "`", _is_plain)) from None
     response = reader.used.get(left)
-    if not reader.used:
-        raise InputError("a formula must have a column")
+    if not explained:
+        raise InputError("the left side of a formula must have a column")
     return Formula(left, right, dict(reader.used), response)
 
 
@@ -89,11 +91,20 @@ class _Reader:
             tree = ast.parse(plain, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise InputError(f"a side of the formula cannot be read: {text.strip()[:80]!r}") from None
-        return self._terms(tree, quoted, 0)
+        return self._terms(tree, quoted, 0, True)
 
-    def _terms(self, node: ast.AST, quoted: Mapping[str, str], depth: int) -> str:
+    def _terms(self, node: ast.AST, quoted: Mapping[str, str], depth: int, outer: bool) -> str:
+        """Return terms with safe names. Those of the outer sum can be 0 or 1, which say whether there is an intercept.
+
+        In parentheses and products libraries read 0 and 1 in different ways, or not at all.
+        """
         if depth > DEEPEST:
             raise InputError("a formula must not be nested so deeply")
+        if (held := _intercept(node)) is not None:
+            if not outer:
+                raise InputError("0 and 1 stand for the intercept, so they may be added to the terms or taken from them, "
+                                 "as in 'y ~ x - 1', but not stand in parentheses or products")
+            return str(int(held))
         if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
             node = _by_precedence(node)
             if isinstance(node.op, ast.Pow):
@@ -101,9 +112,13 @@ class _Reader:
                 if type(power) is not int or not 1 <= power <= MOST_POWER:
                     raise InputError(f"terms may be raised to whole numbers from 1 to {MOST_POWER}; for a power of a "
                                      "number write I(name ** 2)")
-                return f"({self._terms(node.left, quoted, depth + 1)}) ** {power}"
-            left, right = (self._terms(each, quoted, depth + 1) for each in (node.left, node.right))
+                return f"({self._terms(node.left, quoted, depth + 1, False)}) ** {power}"
             sums = ast.Add | ast.Sub
+            outer = outer and isinstance(node.op, sums)
+            left = self._terms(node.left, quoted, depth + 1, outer)
+            if outer and (held := _intercept(node.right)) is not None:
+                return f"{left} {'+' if held == isinstance(node.op, ast.Add) else '-'} 1"
+            right = self._terms(node.right, quoted, depth + 1, False)
             # A sum of sums has no parentheses: in them, "- 1" would not take the intercept away.
             if isinstance(node.left, ast.BinOp) and not (
                     isinstance(node.op, sums) and isinstance(node.left.op, sums)):
@@ -111,10 +126,6 @@ class _Reader:
             if isinstance(node.right, ast.BinOp):
                 right = f"({right})"
             return f"{left} {OPERATORS[type(node.op)]} {right}"
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd) and _is_one_or_zero(node.operand):
-            return f"({'-' if isinstance(node.op, ast.USub) else '+'}{ast.unparse(node.operand)})"
-        if _is_one_or_zero(node):
-            return ast.unparse(node)
         if isinstance(node, ast.Constant):
             raise InputError(f"a term must be 0, 1 or made of columns, not {node.value!r}")
         return self._factor(node, quoted, depth)
@@ -187,8 +198,13 @@ def _is_plain(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name)
 
 
-def _is_one_or_zero(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value in (0, 1)
+def _intercept(node: ast.AST) -> bool | None:
+    """Return whether a term, if it is added, asks for an intercept, as 1 and -0 do, or not, as 0 and -1; else None."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        held = _intercept(node.operand)
+        return held if held is None or isinstance(node.op, ast.UAdd) else not held
+    value = node.value if isinstance(node, ast.Constant) else None
+    return bool(value) if type(value) is int and value in (0, 1) else None
 
 
 def _shown(node: ast.AST) -> str:
