@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import oracles
+import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy.stats import ks_2samp, pearsonr, spearmanr
@@ -408,3 +409,27 @@ def test_a_column_of_one_value_is_compared_with_synthetic_values_far_from_it(far
     found = judged(schema, true, {"x": rng.choice([1.0, far], n), "y": rng.integers(0, 5, n)})
     assert all(np.isfinite(each.value) for each in found.measures)
     assert list(found.details["regressions"]) == ["y"]
+
+
+@pytest.mark.parametrize("parts", [7, 8, 9])
+def test_shared_values_that_are_no_short_decimals_are_the_true_ones(parts):
+    """A release finds 2/7 as 0.28571, which was never equal to the true value rounded to the column's four digits."""
+    rng = np.random.default_rng(parts)
+    table = pd.DataFrame({"share": rng.binomial(6, 0.4, 3_000) / parts, "other": rng.integers(0, 2, 3_000)})
+    schema = tm.Schema([tm.Column("share", 0, 1), tm.Column("other", 0, 1, "binary")])
+    made = tm.synthesize(table, schema, tm.Budget(50.0, 1e-6), rng=np.random.default_rng(1))
+    true, synthetic = schema.decode(schema.to_cube(table)), made.columns(3_000, np.random.default_rng(2))
+    found = judged(schema, true, synthetic)
+    measured = {each.name: each.value for each in found.measures}
+    assert measured["column_worst"] > 0.97
+    # These rows do pass for true ones, and it says so.
+    assert measured["copies"] > 0.95
+    assert abs(measured["detector"] - 0.5) < 0.06
+
+
+def test_values_that_differ_by_a_digit_of_their_own_stay_different():
+    schema = tm.Schema([tm.Column("x", 0, 1), tm.Column("y", 0, 1, decimals=5), tm.Column("z", -1, 1)])
+    true = {name: np.array([0.2857, 0.3, 0.5]) for name in schema.names}
+    side = Coding.of(schema.columns, true).side({name: np.array([0.28571, 0.2858, np.nan]) for name in schema.names})
+    assert side.values[:2].tolist() == [[0.2857, 0.28571, 0.28571], [0.2858, 0.2858, 0.2858]]
+    assert np.isnan(side.values[2]).all()

@@ -372,6 +372,31 @@ def test_finer_tables_are_the_strongest_that_fit_together_and_are_clear_of_noise
     assert 4.0 * cells * np.sqrt(1.0 / (0.5 * budget)) <= 1.0
 
 
+@pytest.mark.parametrize(("sizes", "kept"), [((300, 200), [True, True]), ((257, 256), [False, False]), (
+    (3_000, 25), [False, True]), ((1_000, 1_000), [False, False]), ((70_000, 2), [False, True])])
+def test_a_table_with_too_many_positions_is_measured_in_fewer_cells_within_those_of_the_first_one(sizes, kept):
+    """It was left out, so with more budget, which tells more positions, dates of one order were further apart."""
+    rng = np.random.default_rng(5)
+    partitions = tuple(Partition((), j, np.linspace(-1.0, 1.0, size + 1)) for j, size in enumerate(sizes))
+    columns = [ReleasedColumn(partition, rng.dirichlet(np.full(partition.size, 2.0)), 1e-5) for partition in partitions]
+    first = Marginal((0, 1), partitions, tuple(np.arange(size) * min(size, 9) // size for size in sizes))
+    finer = selection._in_finer_cells(columns, first)
+    if kept == [True, True]:
+        assert finer.shape == sizes
+        return
+    assert 0.5 * tables.MOST_FINE_ENTRIES // 4 < finer.size <= tables.MOST_FINE_ENTRIES // 4
+    for fine, coarse, size, whole in zip(finer.maps, first.maps, sizes, kept, strict=True):
+        count = int(fine.max()) + 1
+        assert (count == size) == whole
+        assert sorted(set(fine.tolist())) == list(range(count))
+        assert (np.diff(fine) >= 0).all()
+        # Each lies in one of the first table's cells.
+        assert len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == count
+    # The cells of a column have about equal mass.
+    mass = np.bincount(finer.maps[0], columns[0].mass)
+    assert mass.max() < 4.0 * mass.mean()
+
+
 def test_light_cells_that_are_not_empty_are_not_taken_for_empty_ones(monkeypatch):
     """Cells of which most are below the noise: the posterior mean is nearer, but no cell is clearly empty."""
     rng = np.random.default_rng(8)

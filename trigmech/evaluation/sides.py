@@ -9,6 +9,7 @@ import numpy as np
 from trigmech._arrays import Array, Integers
 from trigmech.evaluation.statistics import numbers_of_values
 from trigmech.schema.column import Column
+from trigmech.schema.rounding import to_own_digits
 
 # A column of numbers with at most so many different values has a cell for each; others are cut at the true table's
 # deciles, as NIST's score cuts at quantiles of the truth.
@@ -22,7 +23,8 @@ LARGEST = 1e100
 class Side:
     """One table; the true one is private.
 
-    values (n, d): Numbers, days or seconds since 1970, or the places of categories; NaN where missing.
+    values (n, d): Numbers with their column's own digits, days or seconds since 1970, or the places of categories; NaN
+      where missing.
     cells (n, d) of int: The cell of each value, from 0; the last cell of a column holds missing values.
     outcomes (n, d): The numbers that are averaged in groups and predicted, in standard deviations of the true table:
       the number, or for categories the indicator of the most frequent one; NaN where missing.
@@ -63,7 +65,7 @@ class Coding:
         """Return the coding by a true table: columns by name, as :meth:`trigmech.Schema.decode` returns them."""
         edges, centres, scales = [], [], []
         for column in columns:
-            values = numbers_of_values(column, true)
+            values = _numbers(column, true)
             known = values[~np.isnan(values)]
             if column.categories is not None:
                 edges.append(np.arange(0.5, len(column.categories) - 1.0))
@@ -81,7 +83,7 @@ class Coding:
 
     def side(self, table: Mapping[str, Any]) -> Side:
         """Return a table of that form in numbers, cells and outcomes."""
-        values = np.column_stack([numbers_of_values(column, table) for column in self.columns])
+        values = np.column_stack([_numbers(column, table) for column in self.columns])
         missing = np.isnan(values)
         cells = np.column_stack([np.searchsorted(edges, values[:, j]) for j, edges in enumerate(self.edges)])
         cells[missing] = np.broadcast_to(self.sizes - 1, cells.shape)[missing]
@@ -91,6 +93,11 @@ class Coding:
         outcomes = np.clip(outcomes, -LARGEST, LARGEST)
         outcomes[missing] = np.nan
         return Side(values, cells.astype(np.int64), outcomes)
+
+
+def _numbers(column: Column, table: Mapping[str, Any]) -> Array:
+    """Return a column's values as numbers, with as many digits in both tables: else shared values would never agree."""
+    return to_own_digits(column, numbers_of_values(column, table))
 
 
 def unit_of(values: Array) -> float:

@@ -127,30 +127,54 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
 
 def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]], strengths: Array,
            occupied: Array, budget: float, beside: int = 0) -> tuple[Marginal, ...]:
-    """Return sparse tables of two columns at the resolution of positions.
+    """Return sparse tables of two columns in finer cells: their positions, or fewer cells where these are too many.
 
     These are the strongest sparse tables, as many as keep each occupied cell clear of noise ``beside`` some others.
     """
     found = []
     for t, each in enumerate(tables):
-        a, b = each.query.shape
-        sizes = [len(columns[j].mass) for j in each.query.columns]
+        sides, sizes = each.query.shape, _positions(columns, each.query)
+        if occupied[t] > NEARLY * sum(sides) or sizes == sides:
+            continue
+        finer = _in_finer_cells(columns, each.query)
         # The finer table has more occupied cells, by the factor of the column that becomes finer.
-        cells = occupied[t] * max(size / side for size, side in zip(sizes, (a, b), strict=True))
-        if occupied[t] <= NEARLY * (a + b) and sizes != [a, b] and math.prod(sizes) <= MOST_FINE_ENTRIES // 2:
-            found.append((strengths[t], cells, t))
+        cells = occupied[t] * max(size / side for size, side in zip(finer.shape, sides, strict=True))
+        if finer.size <= MOST_FINE_ENTRIES // 2:
+            found.append((strengths[t], cells, finer))
     found = sorted(found, key=lambda each: -each[0])[:MOST_FINER]
     # All tables together must fit into a file.
-    entries = np.cumsum([math.prod(len(columns[j].mass) for j in tables[t].query.columns) for *_, t in found])
-    found = found[: int((entries <= MOST_FINE_ENTRIES).sum())]
+    found = found[: int((np.cumsum([finer.size for *_, finer in found]) <= MOST_FINE_ENTRIES).sum())]
     while found:
         noise = math.sqrt((len(found) + beside) / (FINER * budget))
         clear = [each for each in found if each[1] * noise * CLEAR_OF_NOISE <= 1.0]
         if len(clear) == len(found):
             break
         found = clear if len(clear) >= len(found) - 1 else found[:-1]
-    return tuple(Marginal(each.query.columns, each.query.partitions, tuple(
-        np.arange(len(columns[j].mass)) for j in each.query.columns)) for each in (tables[t] for *_, t in found))
+    return tuple(finer for *_, finer in found)
+
+
+def _positions(columns: Sequence[ReleasedColumn], query: Marginal) -> tuple[int, ...]:
+    return tuple(len(columns[j].mass) for j in query.columns)
+
+
+def _in_finer_cells(columns: Sequence[ReleasedColumn], query: Marginal) -> Marginal:
+    """Return a table at the resolution of its columns' positions, or in fewer cells if that table would be too large.
+
+    A table of more than half of the entries that all may have together gets a quarter of these. Each finer cell lies in
+    one of the query's; so there are more entries if the query itself has more. A column keeps its positions if these
+    are few beside the other's.
+    """
+    sizes, most = _positions(columns, query), MOST_FINE_ENTRIES // 2
+    maps: list[Integers] = [np.arange(size) for size in sizes]
+    if math.prod(sizes) > most:
+        most //= 2
+        side = max(most // min(sizes), math.isqrt(most))
+        while math.prod(int(each.max()) + 1 for each in maps) > most and side > 0:
+            maps = [np.arange(size) if size <= side else np.unique(
+                wide * size + cells_of(columns[j], side, 1.0 / side, side), return_inverse=True)[1].ravel()
+                    for j, size, wide in zip(query.columns, sizes, query.maps, strict=True)]
+            side = int(0.9 * side)
+    return Marginal(query.columns, query.partitions, (maps[0], maps[1]))
 
 
 def _tails(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]],
