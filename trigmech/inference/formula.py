@@ -102,8 +102,8 @@ class _Reader:
             raise InputError("a formula must not be nested so deeply")
         if (held := _intercept(node)) is not None:
             if not outer:
-                raise InputError("0 and 1 stand for the intercept, so they may be added to the terms or taken from them, "
-                                 "as in 'y ~ x - 1', but not stand in parentheses or products")
+                raise InputError("0 and 1 stand for the intercept, so they may be added to the terms or taken from "
+                                 "them, as in 'y ~ x - 1', but not stand in parentheses or products")
             return str(int(held))
         if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
             node = _by_precedence(node)

@@ -184,7 +184,8 @@ class _Model:
         self.formula, self.family, self._schema = formula, family, schema
         self._right = Parsed(formula.right)
         if not list(self._right):
-            raise InputError("the right side of the formula has no term; it needs a column, or 1 for the intercept alone")
+            raise InputError("the right side of the formula has no term; it needs a column, or 1 for the intercept "
+                             "alone")
         self._levels = {name: self._levels_of(name) for name in formula.columns.values()}
         self._check_width()
 
