@@ -102,6 +102,19 @@ def test_a_middle_that_is_known_well_is_the_same_in_a_comparison():
         assert 0.5 * counted.sub(rows, fill_value=0.0).abs().sum() < 0.02, column
 
 
+@pytest.mark.parametrize("lower", [2.0**53, 2.0**55, 1e17, -(2.0**56)])
+def test_whole_numbers_that_not_all_are_floats_are_not_all_the_lowest_one(lower):
+    """Steps of 1 lead nowhere there: the column had one level, and every synthetic value was the lower bound."""
+    upper = lower + 4_096.0
+    column = tm.Column("x", lower, upper, "integer")
+    table = pd.DataFrame({"x": lower + 64.0 * np.random.default_rng(0).integers(0, 65, 2_000)})
+    made = tm.synthesize(table, tm.Schema([column]), tm.Budget(100.0, 1e-6), rng=np.random.default_rng(1))
+    found = np.asarray(made.sample(2_000)["x"], dtype=float) - lower
+    assert ((found >= 0.0) & (found <= 4_096.0)).all()
+    assert abs(found.mean() - float((table["x"] - lower).mean())) < 200.0
+    assert len(np.unique(found)) > 40
+
+
 def test_the_least_steps_about_the_middle_are_told_apart():
     """A gap of one step in a range of 2^53 is no tie, and no error."""
     for upper in (2.0**53, 2.0**53 - 1, 1e308):

@@ -157,7 +157,11 @@ NOON = datetime.datetime(2020, 5, 17, 12, tzinfo=datetime.UTC)
 # Of each list all but the last name one person.
 SAME = {"white space": ["ann", "ann ", " ann", "\u00a0ann\x1c", "bob"], "zeros": [0.0, -0.0, 1.5],
         "numbers": [1, 1.0, np.float32(1.0), Decimal("1.00"), True, 2], "halves": [0.5, Decimal("0.50"), 1],
-        "instants": [NOON, NOON.astimezone(ZONE), NOON.replace(hour=13)], "large": [2**53, 2**53 + 1]}
+        "instants": [NOON, NOON.astimezone(ZONE), NOON.replace(hour=13)], "large": [2**53, 2**53 + 1],
+        "text of a whole number": ["1", "1.0", "1.", " 1.000 ", 1, 1.0, "01"],
+        "text of zero": ["0", "-0", "-0.0", 0, "00"], "text below 0": ["-3", "-3.0", -3, "3"],
+        "text of a part": ["1.5", "1.50"], "a sign": ["+1", "1"],
+        "an exponent": ["1e3", "1000"], "other digits": ["\u0661", "1"], "very long": ["1" * 5_000, "1" * 5_000 + ".0"]}
 
 
 @pytest.mark.parametrize("values", SAME.values(), ids=SAME)

@@ -230,6 +230,8 @@ class Answering(NoisyMoments):
             return self.imputations(m, population)
         if not isinstance(imputations, Imputations) or imputations.schema != self.schema:
             raise InputError("imputations must be those of this release, from its method imputations")
+        if not population and imputations.population:
+            raise InputError("the imputations are for the population; give population=False when you make them")
         return imputations
 
     def _table(self, points: Any) -> dict[str, Any]:

@@ -38,7 +38,15 @@ class UncertainChargeError(InputError):
 
 
 class PaidError(InputError):
-    """The budget is spent, but an output is missing; the message says why, and what was saved, and where."""
+    """The budget is spent, but an output is missing; the message says why, and what was saved, and where.
+
+    Attributes
+    ----------
+    moments : NoisyMoments or None
+        The released numbers, if the points could not be fitted to them.
+    """
+
+    moments: Any = None
 
 
 class MissingLibraryError(TrigmechError, ImportError):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trigmech._validate import generator
-from trigmech.errors import BudgetError, InputError, PaidError
+from trigmech.errors import BudgetError, InputError, PaidError, TrigmechError
 from trigmech.measurement.private_bounds import with_private_bounds
 from trigmech.measurement.private_categories import MOST_FOUND, found_categories
 from trigmech.measurement.release import Session
@@ -69,6 +69,12 @@ def _charges_told(account: Ledger) -> Iterator[None]:
         if not account.charges or isinstance(problem, PaidError):
             raise
         raise PaidError(f"{problem}. A charge was made before, and stays spent") from problem
+    except Exception as problem:
+        if not account.charges or isinstance(problem, TrigmechError | OSError | MemoryError):
+            raise
+        # The text of an error in somebody's own mechanism may quote a row.
+        raise PaidError(f"the mechanism failed with {type(problem).__name__}. A charge was made before, and stays "
+                        "spent") from None
 
 
 def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[str, Any]:

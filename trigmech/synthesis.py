@@ -11,7 +11,7 @@ import numpy as np
 from trigmech._validate import check_integers, generator
 from trigmech._warn import warn
 from trigmech.engines.choice import Engine, opened
-from trigmech.errors import BudgetError, FitWarning, InputError, shown
+from trigmech.errors import BudgetError, FitWarning, InputError, PaidError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of
 from trigmech.measurement.private_categories import selection_charges, without_thresholds
 from trigmech.measurement.rows import Progress
@@ -22,6 +22,7 @@ from trigmech.privacy.budget import BOUNDS_SHARE, Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
+from trigmech.reconstruction.result import Reconstruction
 from trigmech.results import Synthesis
 from trigmech.run import check_selection, is_gaussian, measured, with_room
 from trigmech.schema.schema import Schema, counted
@@ -187,6 +188,9 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     rng = generator(rng)
     release: Any = moments.release.described(moments.schema)
     fit = chosen.reconstruct(release, moments.design or (moments.planned_by(chosen) if chosen.by_design else None), rng)
+    if not isinstance(fit, Reconstruction) or fit.points.shape[1] != release.domain.d:
+        raise InputError(f"{type(chosen).__name__}.reconstruct must return a Reconstruction with points of "
+                         f"{release.domain.d} coordinates, not {shown(fit)}")
     fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
@@ -262,10 +266,12 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         If processes or a cluster's workers fail repeatedly.
     BudgetError
         If delta is 0 but the mechanism or private categories need delta > 0, or the ledger's total would be exceeded.
+    PaidError
+        If a custom mechanism fails after the charge. If its fit fails, the error has the released numbers.
 
     The table, the options and the ledger are checked as far as possible before anything is charged, also if a part of
-    the budget first goes to private bounds or categories. After the charge the function always returns a table; if a
-    solver fails, the fit's status shows it.
+    the budget first goes to private bounds or categories. After the charge the function always returns a table, if
+    the mechanism is one of the package; if a solver fails, the fit's status shows it.
 
     Warns
     -----
@@ -283,7 +289,14 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     with opened(table, schema, progress, engine, workers, scheduler) as private:
         planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
         moments, public_rng = measured(private, schema, planned, rng, ledger, rounds)
-    return reconstruct(moments, public_rng)
+    try:
+        return reconstruct(moments, public_rng)
+    except Exception as problem:  # A mechanism of somebody's own can raise any, and the release is paid for.
+        paid = PaidError(f"the points could not be fitted ({type(problem).__name__}: {problem}). The charge stays "
+                         "spent, but the released numbers are not lost: they are this error's attribute moments. Save "
+                         "them with its method save, or call trigmech.reconstruct(error.moments, mechanism=...)")
+        paid.moments = moments
+        raise paid from problem
 
 
 def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:

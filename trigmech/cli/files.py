@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,8 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
     file.
     """
     to_file = None if table is None or str(table) == STANDARD else Path(table)
+    if to_file is None and table is not None and sys.stdout is None:
+        raise InputError("standard output is closed, so no table can be written to it; name a file")
     given = [Path(path) for path in inputs if path is not None and str(path) != STANDARD]
     for path in (*outputs, to_file):
         if path is None:

@@ -132,7 +132,7 @@ class _Evaluated:
         except Exception as problem:
             # The problem's own text may quote a row.
             raise InputError(f"a query of the kind {self.query.kind!r} cannot be evaluated at rows of the table "
-                             f"({type(problem).__name__})") from problem
+                             f"({type(problem).__name__})") from None
 
 
 class _Whole(_Evaluated):

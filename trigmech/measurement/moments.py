@@ -8,7 +8,7 @@ import numpy as np
 
 from trigmech._arrays import Array, Integers
 from trigmech._parallel import in_order
-from trigmech.errors import InputError
+from trigmech.errors import InputError, TrigmechError
 from trigmech.functions import lattice
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import FunctionSet, lattice_sums, lattice_values
@@ -99,7 +99,14 @@ class FunctionSums:
         return lattice.integers(self._joined(lattice_values, rows))
 
     def _joined(self, of: Callable[[FunctionSet, Array], Array], rows: Array) -> Array:
-        found = of(self.functions, rows if self.grid is None else round_to_grid(rows, self.grid))
+        rows = rows if self.grid is None else round_to_grid(rows, self.grid)
+        try:
+            found = of(self.functions, rows)
+        except (TrigmechError, MemoryError):
+            raise
+        except Exception as problem:  # The text of a custom function's error may quote a row.
+            raise InputError(f"the functions, of type {type(self.functions).__name__}, cannot be evaluated at rows of "
+                             f"the table ({type(problem).__name__})") from None
         return np.concatenate([found, of(self.quadratic, rows)], axis=-1) if self.covariance else found
 
 

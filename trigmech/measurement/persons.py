@@ -10,6 +10,7 @@ folder there and removes the old one. A living process holds a lock on its folde
 import datetime
 import math
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -36,6 +37,8 @@ from trigmech.tables.scalars import is_missing
 NUMBERS_IN_A_BUCKET, MOST_BUCKETS = 2**22, 512
 FOLDER, LOCK = "trigmech-persons-", "lock"
 ROWS_AT_ONCE = 2**14
+# A text that is a whole number as programs write it, also as a float. Not "01" or "+1": these can be other identifiers.
+WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.0*)?")
 
 
 class PersonColumn(NamedTuple):
@@ -101,10 +104,12 @@ def identity(value: Any) -> Any:
     """Return a hashable key that is the same for all values that name the same person.
 
     White space around text is ignored, as it is in categories. Numbers and times are compared by value: 1 equals 1.0,
-    0.0 equals -0.0, and an instant is the same in two time zones.
+    0.0 equals -0.0, and an instant is the same in two time zones. That holds for whole numbers in text, too, because a
+    CSV file has no other numbers: "1.0" equals 1. Text that no number is written as, such as "01", is compared as text.
     """
     if isinstance(value, str):
-        return value.strip()
+        text = value.strip()
+        return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else text
     if type(value) is int:
         return value
     if isinstance(value, Real | Decimal | np.number | np.bool_) and math.isfinite(number := float(cast(Any, value))):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from trigmech._arrays import Array, Integers
 from trigmech.errors import InputError
-from trigmech.schema.column import Category, Column
+from trigmech.schema.column import LARGEST_EXACT, Category, Column
 from trigmech.schema.rounding import beside_special, candidates, has_steps, middle, rounded
 from trigmech.schema.times import times_of
 from trigmech.schema.values import plain_category, text_of
@@ -301,7 +301,8 @@ def levels_of(column: Column) -> tuple[float, ...] | None:
     if column.kind == "binary":
         return -1.0, 1.0
     lower, upper = column.bounds
-    if not upper - lower < MOST_LEVELS:
+    # Beyond the exact whole numbers not every value is a float.
+    if not upper - lower < MOST_LEVELS or max(abs(lower), abs(upper)) >= 2.0 * LARGEST_EXACT:
         return None
     # A special value has its indicator; its number would be decoded to a neighbour.
     values = np.setdiff1d(np.arange(math.ceil(lower), math.floor(upper) + 1.0), [*map(column.number, column.special)])

@@ -266,6 +266,8 @@ class TableFile:
     def _copied(self) -> mmap.mmap:
         with tempfile.TemporaryFile() as file:
             if self._title == "standard input":
+                if sys.stdin is None:
+                    raise self._error("it is closed")
                 shutil.copyfileobj(sys.stdin.buffer, file)
             else:
                 with self._path.open("rb") as source:
