@@ -32,7 +32,7 @@ def test_formulas_that_are_nested_too_deeply_are_refused(formula):
         parsed_formula(formula, SCHEMA.names)
 
 
-@pytest.mark.parametrize(("formula", "right"), [("a ~ n + -1", "column_2_ + (-1)"), ("a ~ n + +0", "column_2_ + (+0)"),
+@pytest.mark.parametrize(("formula", "right"), [("a ~ n + -1", "column_2_ - 1"), ("a ~ n + +0", "column_2_ - 1"),
                                                 ("a ~ n - 1", "column_2_ - 1")])
 def test_the_intercept_is_left_out_in_any_form(formula, right):
     assert parsed_formula(formula, SCHEMA.names).right == right
