@@ -14,11 +14,15 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Histogram, HistogramWithEnds, PrefixSums, PrefixSumsWithEnds
 from trigmech.reconstruction.columns import released_column
 from trigmech.reconstruction.ends import (
+    FURTHEST,
     LEAST_ATOM,
+    LIKELY,
     PRIOR,
+    SMALL,
     SPREAD,
     atom_probabilities,
     beside,
+    hidden_atom_probabilities,
     ordinary_shares,
     put_back,
 )
@@ -326,3 +330,23 @@ def test_which_numbers_have_ends_and_how_many_intervals(levels, delta, kind, int
     schema = tm.Schema([tm.Column("days", 0, levels - 1, "integer"), tm.Column("size", 0, 100)])
     query = tm.design(1_000, schema, tm.Budget(1.0, delta)).measured.looks[0].query
     assert (type(query), query.partition.intervals) == (kind, intervals)
+
+
+@pytest.mark.parametrize("normal", [True, False])
+@pytest.mark.parametrize("deviation", [0.002, 0.01, 0.1])
+@pytest.mark.parametrize("share", [-0.01, 0.0, 0.004, 0.03])
+def test_the_probability_of_a_hidden_atom_is_that_of_the_integral(share, deviation, normal):
+    law = NOISE[normal](deviation)
+    with_atom = quad(lambda s: np.exp(-s / SMALL) / SMALL * law.pdf(share - s), 0.0, FURTHEST * SMALL,
+                     points=[min(max(share, 0.0), FURTHEST * SMALL)], limit=400)[0]
+    odds = LIKELY / (1.0 - LIKELY) * with_atom / law.pdf(share)
+    found = hidden_atom_probabilities(np.array([share, share]), deviation, normal)
+    assert found == pytest.approx([odds / (1.0 + odds)] * 2, rel=0.05)
+
+
+@pytest.mark.parametrize("deviation", [1e-300, 1e-9, 0.01, 1e300])
+@pytest.mark.parametrize("normal", [True, False])
+def test_any_noise_gives_a_probability_of_a_hidden_atom(deviation, normal):
+    found = hidden_atom_probabilities(np.array([-1e300, -1.0, 0.0, 1e-5, 0.5, 1e300]), deviation, normal)
+    assert ((found >= 0.0) & (found <= 1.0)).all()
+    assert (np.diff(found) >= -1e-12).all()

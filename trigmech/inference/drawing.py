@@ -20,7 +20,7 @@ from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
-from trigmech.inference.lost import with_rare, with_tails
+from trigmech.inference.lost import with_ends, with_rare, with_tails
 from trigmech.inference.posterior import SMOOTH, Posterior, rows_looked_at
 from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
@@ -91,6 +91,7 @@ def weighted(release: Release, points: Array, design: Design, rehearsed: Array,
 def _with_lost_rows(schema: Schema, release: Release, points: Array,
                     rng: np.random.Generator) -> tuple[ConstrainedRows, Release, Array]:
     """Return a release's constraints on rows, the release, and its fitted rows with the rows that the fit has lost."""
+    release = with_ends(release)
     constrained = ConstrainedRows(schema, release.columns, release.closer)
     release = constrained.of(release.described(schema))
     release, points = with_tails(schema, release, rows_looked_at(release, points, rng), SMOOTH, rng)

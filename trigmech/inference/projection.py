@@ -4,7 +4,8 @@ A fit has rows in a cell where the noise is positive, and cannot have fewer than
 frequencies may not be believed beside the fit: they would confirm its rows in cells that noise alone has filled, and
 columns would stay too wide and correlations too small. Sums over many cells do not have this fault, since noise of both
 signs is in them. So frequencies are replaced by their sums with smooth weights: powers and normal scores of numbers,
-and indicators of categories. These sums are combined such that their noise is independent, with the same deviation.
+and indicators of categories and of the ends of numbers. These sums are combined such that their noise is independent,
+with the same deviation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,7 +71,8 @@ class _Smooth:
         below = np.concatenate([[0.0], np.cumsum(whole.mass[k:])])
         mass = whole.mass if partition.value is None else np.concatenate(
             [whole.mass[:k], np.diff(np.interp(partition.edges, held.edges, below))])
-        functions = smooth(ReleasedColumn(partition, mass, whole.deviation), np.arange(partition.size), ALONE)
+        ends = (k, partition.size - 1) if getattr(query, "ends", 0) else ()
+        functions = smooth(ReleasedColumn(partition, mass, whole.deviation), np.arange(partition.size), ALONE, ends)
         # The noise of the sums f'Dv of decoded vectors v has the covariance of f'D.
         seen = functions.T if query.decoding is None else functions.T @ query.decoding
         left, size, _ = np.linalg.svd(seen, full_matrices=False)
@@ -86,10 +88,10 @@ class _Smooth:
         return csr_matrix(block_diag([np.kron(parts[j], parts[h]) for j, h in pairs.tolist()]))
 
 
-def smooth(column: ReleasedColumn, cells: Integers, powers: tuple[int, int]) -> Array:
+def smooth(column: ReleasedColumn, cells: Integers, powers: tuple[int, int], alone: Sequence[int] = ()) -> Array:
     """Return orthonormal functions (count, q) of the cells of a column's positions; the constant is among their sums.
 
-    ``powers`` are those of the number, and of its normal scores.
+    ``powers`` are those of the number, and of its normal scores. Cells that are ``alone`` have an indicator each.
     """
     count, k = int(cells.max()) + 1, len(column.partition.indicators)
     mass = np.maximum(column.mass, TINY)
@@ -97,7 +99,8 @@ def smooth(column: ReleasedColumn, cells: Integers, powers: tuple[int, int]) -> 
     special = np.bincount(cells[:k], mass[:k], count)
     share = special / total
     frequent = np.argsort(-special, kind="stable")[:CATEGORIES]
-    raw = [np.ones(count), *(np.where(np.arange(count) == c, share, 0.0) for c in frequent if share[c] > 0.0)]
+    raw = [np.ones(count), *(np.where(np.arange(count) == c, share, 0.0) for c in frequent if share[c] > 0.0),
+           *(np.eye(count)[c] for c in alone)]
     if column.partition.value is not None:
         inside = np.maximum(np.bincount(cells[k:], mass[k:], count), TINY)
         for values, most in zip((column.partition.centres, column.normal_scores[k:]), powers, strict=True):

@@ -6,6 +6,7 @@ atom. Without an atom hardly any row holds it, and a count there is noise alone.
 levels; otherwise it is one level, which has about as many rows as others.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,8 @@ PRIOR = 0.03
 # A smaller part of the rows at an end joins those beside it. It would not be seen in a plot, but every table would have
 # one more position.
 LEAST_ATOM = 1.0 / 128.0
+# Atoms that noise may hide: how likely one is, its mean share, and the grid of shares on which it is looked for.
+LIKELY, SMALL, FURTHEST, STEPS, LARGEST_LOGARITHM = 0.25, 0.01, 8.0, 800, 600.0
 # With 2 or 5, Kolmogorov-Smirnov distances of each of seven simulated kinds of whole numbers differ by 4 % at most.
 SPREAD = 3.0
 
@@ -44,6 +47,23 @@ def atom_probabilities(shares: Array, deviation: float, normal: bool) -> Array:
         alone = -z - np.log(np.sqrt(2.0) * scale)
     odds = np.log(PRIOR / (1.0 - PRIOR)) + np.log(np.maximum(even, 1e-300)) - alone
     return np.where(positive, expit(odds), 0.0)
+
+
+def hidden_atom_probabilities(shares: Array, deviation: float, normal: bool) -> Array:
+    """Return the probability (ends,) that noise hides an atom at each end, from the shares of rows there with noise.
+
+    Before the shares are known, this probability is `LIKELY`, and the atom's share is exponential with mean `SMALL`: a
+    real column often has some rows at a bound where larger values were cut. The noise is normal, or Laplace's.
+    """
+    scale = min(max(deviation, 1e-150), 1.0)
+    possible = (np.arange(STEPS) + 0.5) * (FURTHEST * SMALL / STEPS)
+    prior = np.exp(-possible / SMALL)
+    away = np.abs(np.clip(shares, -1.0, 1.0)[:, None] - np.append(0.0, possible)) / scale
+    surprise = 0.5 * away**2 if normal else math.sqrt(2.0) * away
+    # The density of the noise at each share, over that without an atom. A share above 0 can be far likelier.
+    likelier = np.clip(surprise[:, :1] - surprise[:, 1:], None, LARGEST_LOGARITHM)
+    odds = LIKELY / (1.0 - LIKELY) * (np.exp(likelier) @ (prior / prior.sum()))
+    return np.asarray(odds / (1.0 + odds))
 
 
 def ordinary_shares(partition: Partition, ends: Array, deviation: float) -> Array:
