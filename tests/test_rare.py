@@ -8,6 +8,7 @@ import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.lost import FEW_AT_END, _hidden, _nearest, _placed, _with_ends, with_ends
+from trigmech.inference.projection import projections
 
 SCHEMA = tm.Schema([tm.Column("ill", 0, 1, "binary"), tm.Column("age", 0, 100), tm.Column("sex", kind="categorical",
                     categories=("f", "m")), tm.Column("town", kind="categorical", categories=tuple("abcd"))])
@@ -189,3 +190,20 @@ def test_rows_at_an_end_are_added_only_where_the_fit_has_few_of_them():
     assert sorted(_nearest(numbers, 0).tolist()) == list(range(9_900, 10_000))
     assert sorted(_nearest(numbers, -1).tolist()) == list(range(100))
     assert len(_nearest(numbers[:10], 0)) == 10
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_the_counts_of_ends_are_among_the_sums_that_weights_are_fitted_to(delta):
+    """No power of a number tells how many rows hold its bound."""
+    made = tm.synthesize(with_a_cut(3_000, 0), INCOMES, tm.Budget(0.8, delta), rng=np.random.default_rng(0)).release
+    taken = [each for each in projections(made) if getattr(each.query, "ends", 0)]
+    assert taken
+    for each in taken:
+        k, size = len(each.query.partition.indicators), each.query.partition.size
+        sums = each.sums.toarray()
+        for end in (k, size - 1):
+            wanted = np.eye(size)[end]
+            left = wanted - np.linalg.lstsq(sums.T, wanted, rcond=None)[0] @ sums
+            assert np.abs(left).max() < 1e-6
+        inner = np.eye(size)[k + 3]
+        assert np.abs(inner - np.linalg.lstsq(sums.T, inner, rcond=None)[0] @ sums).max() > 0.02
