@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
+from test_cli import run as run  # a fixture
 
 import trigmech as tm
 from trigmech.distribution import Distribution
@@ -372,3 +373,31 @@ def test_rows_can_be_given_values_though_noise_hides_all_that_the_schema_allows_
     with pytest.raises(InputError, match="cannot make such a row"):
         conditional_points(schema, Release(300, schema.domain, (), (only, columns[1])), fitted, 20,
                            np.random.default_rng(0), {"x": (0.9, 1.0)}, None)
+
+
+def test_what_cannot_be_given_is_told_with_the_reason(run, tmp_path):
+    schema = tm.Schema([tm.Column("day", 1, 31, "integer"),
+                        tm.Column("sex", kind="categorical", categories=("f", "m"))], derived={"week": "day // 7"})
+    rng = np.random.default_rng(0)
+    day = rng.integers(1, 32, 300)
+    table = pd.DataFrame({"day": day, "sex": rng.choice(["f", "m"], 300), "week": day // 7})
+    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), rng=np.random.default_rng(1))
+    derived = "column 'week' is derived, so its values follow from other columns"
+    with pytest.raises(InputError, match=derived):
+        made.sample(10, given={"week": 2})
+    with pytest.raises(InputError, match=derived):
+        made.sample(10, shares={"week": {1: 0.5, 2: 0.5}})
+    with pytest.raises(InputError, match="there is no column 'month'; the columns are 'day', 'sex'"):
+        made.sample(10, given={"month": 2})
+    made.save(tmp_path / "r.tm")
+    for text in ("day=3..", "day=..7", "day=..", "day= .. "):
+        code, _, said = run("sample", "r.tm", "--given", text, "--out", "s.csv")
+        assert code == 2
+        assert "a range of 'day' must have both ends, as in 30..39, not" in said
+    assert run("sample", "r.tm", "--given", "day=3..7", "--out", "s.csv")[0] == 0
+
+
+@pytest.mark.parametrize("wrong", [[1, 2], "ab", {"a": 1, "b": 2}, None])
+def test_releases_to_compare_come_by_name(wrong):
+    with pytest.raises(InputError, match=r"compare needs releases \(Synthesis\) by name"):
+        tm.compare(wrong)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trigmech.errors import InputError
+from trigmech.reconstruction.conditional import own_column
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import categories_listed
 from trigmech.schema.schema import Schema
@@ -21,7 +22,7 @@ def given_of(schema: Schema, texts: Sequence[str]) -> dict[str, Any]:
         if not named or named[0][0] in found:
             raise InputError(f"--given must be name=value, once for each column, not {text!r}")
         name, _, value = named[0]
-        found[name] = _value(_column(schema, name), value)
+        found[name] = _value(own_column(schema, name), value)
     return found
 
 
@@ -36,7 +37,7 @@ def shares_of(schema: Schema, texts: Sequence[str]) -> dict[str, dict[Any, float
         if not whole or whole[0][0] in found:
             raise InputError(f"--shares must be name=value:share,value:share, once for each column, not {text!r}")
         name, pairs = whole[0]
-        column = _column(schema, name)
+        column = own_column(schema, name)
         found[name] = {_value(column, value): _number("a share", share) for value, _, share in pairs}
         if len(found[name]) < len(pairs):
             raise InputError(f"--shares has a value twice: {text!r}")
@@ -56,15 +57,6 @@ def _named(schema: Schema, text: str, *signs: str) -> list[tuple[str, str, str]]
     return [(name, sign, text[len(name) + 1 :]) for name, sign in known]
 
 
-def _column(schema: Schema, name: str) -> Column:
-    for column in schema.columns:
-        if column.name == name:
-            return column
-    if name in schema.table_names:
-        raise InputError(f"column {name!r} is derived, so its values follow from other columns: give those of these")
-    raise InputError(f"there is no column {name!r}; the columns are {', '.join(map(repr, schema.names))}")
-
-
 def _value(column: Column, text: str) -> Any:
     categories = {text_of(category): category for category in column.categories or ()}
     if text in categories:
@@ -73,6 +65,8 @@ def _value(column: Column, text: str) -> Any:
         return None
     if RANGE in text and column.kind != "categorical":
         lower, _, upper = text.partition(RANGE)
+        if MISSING in (lower.strip(), upper.strip()):
+            raise InputError(f"a range of {column.name!r} must have both ends, as in 30..39, not {text!r}")
         return _value(column, lower), _value(column, upper)
     if categories:
         raise InputError(f"column {column.name!r} has no category {text!r}; its categories are "

@@ -166,14 +166,20 @@ def _raked(table: Array, down: Array, across: Array) -> Array:
     return made
 
 
+def own_column(schema: Schema, name: str) -> Column:
+    """Return a column whose values can be given; raise an InputError if there is none, or it is derived."""
+    for column in schema.columns:
+        if column.name == name:
+            return column
+    if name in schema.table_names:
+        raise InputError(f"column {name!r} is derived, so its values follow from other columns: give those of these")
+    raise InputError(f"there is no column {name!r}; the columns are {', '.join(map(repr, schema.names))}")
+
+
 def _conditions(schema: Schema, given: Given) -> list[str]:
     """Return the given values as constraints."""
-    strange = [name for name in given if name not in schema.names]
-    if strange:
-        raise InputError(f"there is no column {strange[0]!r}; the columns are {', '.join(map(repr, schema.names))}")
     found = []
-    for name, value in given.items():
-        column = schema.columns[schema.names.index(name)]
+    for column, value in [(own_column(schema, name), value) for name, value in given.items()]:
         found.append(stated(column, value))
         _check_bounds(column, value)
     return found
