@@ -11,7 +11,7 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Histogram, HistogramWithEnds, PrefixSums, PrefixSumsWithEnds
 from trigmech.reconstruction.columns import drawn_column, released_column
 from trigmech.reconstruction.densities import SmoothDensity
-from trigmech.reconstruction.ends import atom_probabilities
+from trigmech.reconstruction.ends import atom_probabilities, hidden_atom_probabilities, hidden_atoms_at
 from trigmech.reconstruction.tables import Targets
 
 KINDS = [PrefixSums, Histogram]
@@ -124,10 +124,33 @@ def test_an_end_is_drawn_as_an_atom_as_often_as_it_is_one():
     look = Measurement(query, 1.0, values, noise)
     first = [drawn_column(look, None, rng) for _ in range(400)]
     atoms = np.array([column.partition.edges[1] == edges[1] for column in first])
-    assert atoms.mean() == pytest.approx(probable[0], abs=4.0 * np.sqrt(0.25 / 400))
+    # Also where it is no large atom, noise may hide a small one.
+    hidden = hidden_atom_probabilities(values[[0, -1]], noise, False)
+    tolerance = 4.0 * np.sqrt(0.25 / 400)
+    assert atoms.mean() == pytest.approx(probable[0] + (1.0 - probable[0]) * hidden[0], abs=tolerance)
+    upper = np.array([column.partition.edges[-2] == edges[-2] for column in first])
+    assert upper.mean() == pytest.approx(hidden[1], abs=tolerance)
     # An atom has the whole share that was measured, and not a part for the case that there is none.
-    held = np.mean([column.mass[0] for column, atom in zip(first, atoms, strict=True) if atom])
-    assert held == pytest.approx(0.1, abs=0.01)
+    held = np.array([column.mass[0] for column, atom in zip(first, atoms, strict=True) if atom])
+    drawn = held[held > 0.08]
+    assert drawn.mean() == pytest.approx(0.1, abs=0.01)
+    assert len(drawn) / 400 == pytest.approx(probable[0], abs=tolerance)
+
+
+@pytest.mark.parametrize("normal", [True, False])
+@pytest.mark.parametrize(("share", "deviation"), [(0.004, 0.003), (0.0, 0.02), (0.03, 0.01)])
+def test_hidden_atoms_are_drawn_by_their_probability_and_their_shares_by_bayes(share, deviation, normal):
+    rng = np.random.default_rng(9)
+    found = hidden_atoms_at(rng.random(8_000), np.full(8_000, share), deviation, normal)
+    there = hidden_atom_probabilities(np.array([share]), deviation, normal)[0]
+    assert np.mean(found > 0.0) == pytest.approx(there, abs=4.5 * np.sqrt(there * (1.0 - there) / 8_000))
+    shares = np.linspace(0.0, 0.08, 4_001)[1:]
+    away = np.abs(share - shares) / deviation
+    likely = np.exp(-shares / 0.01 - (0.5 * away**2 if normal else np.sqrt(2.0) * away))
+    mean = float(shares @ likely / likely.sum())
+    spread = float(np.sqrt(shares**2 @ likely / likely.sum() - mean**2))
+    held = found[found > 0.0]
+    assert held.mean() == pytest.approx(mean, abs=4.5 * spread / np.sqrt(len(held)) + 1e-4)
 
 
 def test_finer_cells_hide_nothing_that_contrasts_show():

@@ -84,7 +84,7 @@ def test_common_positions_are_those_of_the_closer_look_unless_another_query_cuts
 def test_a_closer_look_is_projected_to_polynomials_of_its_intervals():
     query = Detail(0, HALVES, 1, np.linspace(0.0, 1.0, 9))
     means = np.array([0.1, 0.0, 0.3, 0.1, 0.05, 0.05, 0.0, 0.02])
-    release = SimpleNamespace(known=[Measurement(query, 1.0, means, 0.01)],
+    release = SimpleNamespace(known=[Measurement(query, 1.0, means, 0.01)], look_at=lambda j: None,
                               columns=[ReleasedColumn(HALVES, np.ones(2) / 2, 0.01)])
     taken, = projection.projections(release)
     sums = taken.sums.toarray()

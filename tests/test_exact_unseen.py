@@ -412,9 +412,9 @@ def test_gradients_end_with_residuals_as_short_as_they_are_asked_for(exponent):
 
 def test_intervals_are_as_long_as_their_edges_are_apart_or_as_many_levels_as_they_hold():
     edges = np.array([-1.0, 0.5, 1.0])
-    np.testing.assert_allclose(lost._lengths(Partition((), 0, edges)), [0.75, 0.25])
+    np.testing.assert_allclose(Partition((), 0, edges).lengths, [0.75, 0.25])
     levels = np.array([-1.0, 0.6, 0.7, 0.8, 1.0])
-    np.testing.assert_allclose(lost._lengths(Partition((), 0, edges, levels)), [0.2, 0.8])
+    np.testing.assert_allclose(Partition((), 0, edges, levels).lengths, [0.2, 0.8])
 
 
 def test_no_constraint_in_place_of_a_schema_s_is_kept_by_every_point():

@@ -130,13 +130,14 @@ def test_bars_are_the_larger_root_mean_square_times_the_factor(parts, factor, la
 
 def test_each_plausible_table_is_released_and_fitted_once(monkeypatch):
     _, made = released()
-    asked = []
+    asked, places = [], []
 
     class Drawn:
         def __init__(self, release, rng):
             assert release is made.release
 
-        def draw(self, count, rng):
+        def draw(self, count, rng, at):
+            places.append(at)
             return np.full((count, 1), rng.random())
 
     def fitted(design, table, rng):
@@ -150,6 +151,9 @@ def test_each_plausible_table_is_released_and_fitted_once(monkeypatch):
     assert len(tables) == 6
     assert [len(fits) for _, fits in tables] == [1] * 6
     assert asked == [True] * 6
+    # Hidden atoms are drawn as evenly as possible: one table in each sixth of their distribution.
+    assert np.array(places).shape == (6, len(made.release.columns), 2)
+    assert (np.sort((np.array(places) * 6).astype(int), axis=0) == np.arange(6)[:, None, None]).all()
     # As many rows as the fit has, where it has few; each of noise of its own.
     assert {each.shape for table, fits in tables for each in (table, *fits)} == {(700, 1)}
     assert len({float(fit[0, 0] - table[0, 0]) for table, fits in tables for fit in fits}) == 6

@@ -29,6 +29,7 @@ from trigmech.reconstruction.columns import drawn_column, priors_of
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.densities import Prior
 from trigmech.reconstruction.dependence import centred, shrunk_table
+from trigmech.reconstruction.ends import with_ends
 from trigmech.reconstruction.frequencies import nearest_probabilities
 from trigmech.reconstruction.tables import Targets, cells_of_columns, independent, products_kept, reconstruct_table
 
@@ -53,7 +54,8 @@ class PlausibleTables:
     """
 
     def __init__(self, release: Release, rng: np.random.Generator) -> None:
-        self._release = release
+        # An atom that noise may hide at the end of a number is a position of its own.
+        self._release = release = with_ends(release)
         self._priors = priors_of([release.look_at(j) for j in range(len(release.columns))])
         targets, (tables, products) = Targets(release), independent(release)
         # Tables that contrasts tell are not measured.
@@ -68,11 +70,15 @@ class PlausibleTables:
             shrink = partial(products_kept, release.products, release.columns)
             self._product_deviation = _left_open(shrink, release.products.means - products, noise, np.asarray, rng)
 
-    def draw(self, count: int, rng: np.random.Generator) -> Array:
-        """Return the points (count, D) of one plausible table."""
+    def draw(self, count: int, rng: np.random.Generator, at: Array | None = None) -> Array:
+        """Return the points (count, D) of one plausible table.
+
+        at (d, 2): Even numbers that draw the atoms that noise may hide at the ends of numbers.
+        """
         release = self._release
         columns = tuple(plausible_column(column, release.look_at(j), [each for each in release.closer
-                                                                if each.query.columns == (j,)], rng, prior)
+                                                                if each.query.columns == (j,)], rng, prior,
+                                         at=None if at is None else at[j])
                         for j, (column, prior) in enumerate(zip(release.columns, self._priors, strict=True)))
         release = replace(release, columns=columns)
         tables, products = independent(release)
@@ -147,10 +153,12 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
 
 
 def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, closer: list[Measurement[Detail]],
-                     rng: np.random.Generator, prior: Prior | None = None, *, smooth: bool = True) -> ReleasedColumn:
+                     rng: np.random.Generator, prior: Prior | None = None, *, smooth: bool = True,
+                     at: Array | None = None) -> ReleasedColumn:
     """Return a column as it may truly be.
 
     prior: That of its density.
+    at (2,): Even numbers that draw the atoms that noise may hide at its ends.
     smooth: Whether numbers are drawn from the posterior of densities. If not, they have their released frequencies
       without bias, with as much noise once more, unless they were measured by signs.
     """
@@ -158,7 +166,7 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
         # It is known from tables, or not at all: then nearly all rows may be at one of its positions.
         size = len(column.mass)
         return column if column.deviation < 1.0 else replace(column, mass=rng.dirichlet(np.full(size, 1.0 / size)))
-    partition, held, rest, below = _redrawn(look, rng, prior, smooth)
+    partition, held, rest, below = _redrawn(look, rng, prior, smooth, at)
     if partition.value is None:
         return replace(column, mass=held)
     edges, under = partition.edges, np.concatenate([[0.0], below[:-1], [rest]])
@@ -181,8 +189,8 @@ def plausible_column(column: ReleasedColumn, look: Measurement[Look] | None, clo
     return replace(column, mass=np.concatenate([held, made]))
 
 
-def _redrawn(look: Measurement[Look], rng: np.random.Generator, prior: Prior | None,
-             smooth: bool) -> tuple[Partition, Array, float, Array]:
+def _redrawn(look: Measurement[Look], rng: np.random.Generator, prior: Prior | None, smooth: bool,
+             at: Array | None) -> tuple[Partition, Array, float, Array]:
     """Return positions, drawn shares of the indicators, that of the rest, and shares (c,) up to each interval's end.
 
     Signs leave much open, so a draw from the posterior always takes the place of noise.
@@ -190,7 +198,7 @@ def _redrawn(look: Measurement[Look], rng: np.random.Generator, prior: Prior | N
     query, known = look.query, np.clip(look.known, -LARGEST, LARGEST)
     partition, k = query.partition, len(query.partition.indicators)
     if not query.tells_frequencies or (smooth and partition.value is not None and query.encoding != "map"):
-        made = drawn_column(look, prior, rng)
+        made = drawn_column(look, prior, rng, at)
         return made.partition, made.mass[:k], float(made.mass[k:].sum()), np.cumsum(made.mass[k:])
     again = replace(look, values=known + rng.normal(0.0, min(look.deviation, LARGEST), len(known)))
     mass = nearest_probabilities(again.means)

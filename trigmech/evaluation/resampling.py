@@ -110,9 +110,13 @@ class Resamples:
         if not self._made:
             rng = np.random.default_rng(SEED)
             plausible, rngs = PlausibleTables(self._release, rng), rng.spawn(TABLES)
+            # As even as possible over the tables, because few of them have an atom that noise hides.
+            shape = TABLES, len(self._release.columns), 2
+            even = (rng.permuted(np.broadcast_to(np.arange(TABLES)[:, None, None], shape), axis=0)
+                    + rng.random(shape)) / TABLES
 
             def one(start: int, stop: int) -> tuple[Array, list[Array]]:
-                table = plausible.draw(self._rows, rngs[start])
+                table = plausible.draw(self._rows, rngs[start], even[start])
                 return table, [rehearsed(self._design, table, rngs[start]) for _ in range(RELEASES)]
 
             made = []

@@ -150,6 +150,12 @@ class Partition:
         return 0.5 * (self.levels[first[:-1]] + self.levels[first[1:] - 1])
 
     @property
+    def lengths(self) -> Array:
+        """Each interval's part (c,) of the range, or of the levels."""
+        length = np.diff(self.edges if self.levels is None else self.first_levels)
+        return np.asarray(length / length.sum())
+
+    @property
     def first_levels(self) -> Integers:
         """The number (c + 1,), from 0, of the first level of each interval, and how many levels there are."""
         levels = np.empty(0) if self.levels is None else self.levels

@@ -20,7 +20,7 @@ from trigmech._validate import check_integers
 from trigmech.distribution import systematic
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.inference.imputations import Imputations
-from trigmech.inference.lost import with_ends, with_rare, with_tails
+from trigmech.inference.lost import with_rare, with_tails
 from trigmech.inference.posterior import SMOOTH, Posterior, rows_looked_at
 from trigmech.inference.rehearsing import BIASED, rehearsed_white
 from trigmech.inference.smooth import BINS, parts
@@ -31,6 +31,7 @@ from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
+from trigmech.reconstruction.ends import with_ends
 from trigmech.reconstruction.rows import RowObjective, independent_rows
 from trigmech.reconstruction.tables import LEAST, Targets
 from trigmech.schema.schema import Schema

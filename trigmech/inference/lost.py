@@ -15,13 +15,10 @@ import numpy as np
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions.partition import Partition
-from trigmech.functions.partition import with_ends as ends_apart
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
-from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Look
 from trigmech.reconstruction.constrained import keeps
-from trigmech.reconstruction.ends import hidden_atom_probabilities
+from trigmech.reconstruction.ends import likely_ends, look_with_ends
 from trigmech.schema.schema import Schema
 
 # A value may be noise if its frequency in the fit is below so many deviations of the noise in one frequency. Then rows
@@ -29,11 +26,11 @@ from trigmech.schema.schema import Schema
 HIDDEN, ADDED, MOST_RARE = 2.0, 0.5, 0.1
 # Numbers of at most so many values count as categories here. Others have tails.
 FEW = 2
-# An end of a number counts as such a value if it is as likely as POSSIBLE that noise hides an atom there. At most the
-# part AT_END of the rows is added, or FEW_AT_END rows. They are copies of the part NEAR of the rows that are nearest,
-# and of FEWEST rows at least: other rows, or a single one, would contradict the measured tables if they weighed more.
-# All of it was found on samples of Adult.
-POSSIBLE, AT_END, FEW_AT_END, NEAR, FEWEST = 0.1, 0.0005, 4, 0.01, 32
+# An end of a number counts as such a value if it is likely that noise hides an atom there. At most the part AT_END of
+# the rows is added, or FEW_AT_END rows. They are copies of the part NEAR of the rows that are nearest, and of FEWEST
+# rows at least: other rows, or a single one, would contradict the measured tables if they weighed more. All of it was
+# found on samples of Adult.
+AT_END, FEW_AT_END, NEAR, FEWEST = 0.0005, 4, 0.01, 32
 # A mean is off by more than its noise if its square is so many times that of the noise. And a fit never knows its mean
 # better than by this part of the square of the noise. Both were set on samples of Adult, and checked on other tables.
 EVIDENT, FLOOR = 4.0, 0.04
@@ -41,32 +38,6 @@ EVIDENT, FLOOR = 4.0, 0.04
 MOST_ADDED = 0.2
 # Hostile noise must not make numbers infinite.
 LARGEST, FURTHEST = 1e200, 1e6
-
-
-def with_ends(release: Release) -> Release:
-    """Return a release in which each end of a number that was measured alone is a position of its own."""
-    columns = [_with_ends(column) if _look_with_ends(release, j) else column
-               for j, column in enumerate(release.columns)]
-    return release.on(columns) if any(a is not b for a, b in zip(columns, release.columns, strict=True)) else release
-
-
-def _look_with_ends(release: Release, j: int) -> Measurement[Look] | None:
-    look = release.look_at(j)
-    return look if look is not None and look.query.tells_frequencies and look.query.ends else None
-
-
-def _with_ends(column: ReleasedColumn) -> ReleasedColumn:
-    """Return a column whose first and last interval are ends; the density within each interval stays even."""
-    partition, k = column.partition, len(column.partition.indicators)
-    edges = ends_apart(partition.levels, partition.edges)
-    if edges is None:
-        return column
-    finer = partition.cut(edges)
-    whole = np.searchsorted(partition.edges[1:-1], edges[:-1], side="right")
-    length = _lengths(finer)
-    total = np.bincount(whole, length, partition.intervals)
-    return replace(column, partition=finer, mass=np.concatenate(
-        [column.mass[:k], column.mass[k:][whole] * length / total[whole]]))
 
 
 def with_tails(schema: Schema, release: Release, points: Array, smooth: float, rng: np.random.Generator
@@ -85,7 +56,7 @@ def with_tails(schema: Schema, release: Release, points: Array, smooth: float, r
         made = _with_even_numbers(column.partition, points[rng.integers(len(points), size=round(
             np.ceil(part / (1.0 - part) * len(points))))], rng)
         added.append(_kept(schema, made))
-        k, length = len(column.partition.indicators), _lengths(column.partition)
+        k, length = len(column.partition.indicators), column.partition.lengths
         free = float(column.mass[k:].sum()) * length
         columns[j] = replace(column, mass=np.concatenate(
             [column.mass[:k], (1.0 - part) * column.mass[k:] + part * free]))
@@ -104,22 +75,16 @@ def _missing(release: Release, j: int, points: Array, smooth: float) -> float:
     off = min(abs(measured - float(found.mean())), FURTHEST)
     noise = min(look.deviation * float(query.noise_of(place)), FURTHEST)
     wanted = max(off**2 - EVIDENT * noise**2, FLOOR * noise**2) / smooth**2
-    even = _lengths(query.partition) @ np.square(query.partition.centres - found.mean())
+    even = query.partition.lengths @ np.square(query.partition.centres - found.mean())
     variance = float(found.var())
     if wanted <= variance or even <= variance:
         return 0.0
     return float(min((wanted - variance) / (even - variance), MOST_ADDED))
 
 
-def _lengths(partition: Partition) -> Array:
-    """Return each interval's part (c,) of the length, or of the levels."""
-    length = np.diff(partition.edges if partition.levels is None else partition.first_levels)
-    return np.asarray(length / length.sum())
-
-
 def _with_even_numbers(partition: Partition, points: Array, rng: np.random.Generator) -> Array:
     """Return points (q, D) whose number of this column is even over its bounds."""
-    codes = len(partition.indicators) + rng.choice(partition.intervals, len(points), p=_lengths(partition))
+    codes = len(partition.indicators) + rng.choice(partition.intervals, len(points), p=partition.lengths)
     return _placed(partition, codes, points, rng)
 
 
@@ -150,12 +115,10 @@ def with_rare(schema: Schema, release: Release, points: Array, rng: np.random.Ge
 
 def _possible_ends(release: Release, j: int) -> dict[int, int]:
     """Return the positions of a column's ends where noise may hide an atom, each with its side: 0 or -1."""
-    if (look := _look_with_ends(release, j)) is None:
+    if (look := look_with_ends(release, j)) is None:
         return {}
-    size = len(release.columns[j].mass)
-    k = len(look.query.partition.indicators)
-    found = hidden_atom_probabilities(look.known[[k, -1]], look.deviation, look.query.encoding == "sums")
-    return {end: side for end, side, own in zip((k, size - 1), (0, -1), found.tolist(), strict=True) if own >= POSSIBLE}
+    size, k = len(release.columns[j].mass), len(look.query.partition.indicators)
+    return {(k, size - 1)[side]: side for side in likely_ends(look)}
 
 
 def _nearest(numbers: Array, side: int) -> Integers:

@@ -4,11 +4,11 @@ A fit has rows in a cell where the noise is positive, and cannot have fewer than
 frequencies may not be believed beside the fit: they would confirm its rows in cells that noise alone has filled, and
 columns would stay too wide and correlations too small. Sums over many cells do not have this fault, since noise of both
 signs is in them. So frequencies are replaced by their sums with smooth weights: powers and normal scores of numbers,
-and indicators of categories and of the ends of numbers. These sums are combined such that their noise is independent,
-with the same deviation.
+and indicators of categories and of those ends of numbers where noise is likely to hide an atom. These sums are combined
+such that their noise is independent, with the same deviation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.queries.base import Query
+from trigmech.reconstruction.ends import likely_ends, look_with_ends
 
 # Powers of a number and of its normal scores: of single columns, and of tables. Powers of the place within a detail.
 ALONE, JOINT, WITHIN = (4, 12), (2, 4), 3
@@ -43,7 +44,8 @@ class Projection(NamedTuple):
 
 def projections(release: Release) -> Iterator[Projection]:
     """Yield the projection of each known measurement of a release."""
-    smooth = _Smooth(release.columns)
+    looks = [look for j in range(len(release.columns)) if (look := look_with_ends(release, j)) is not None]
+    smooth = _Smooth(release.columns, {id(look.query): likely_ends(look) for look in looks})
     for each in release.known:
         query, sums = each.query, each.query.smoothed(smooth)
         values = each.known.ravel() if sums is None else sums @ np.clip(each.means.ravel(), -LARGEST, LARGEST)
@@ -53,8 +55,8 @@ def projections(release: Release) -> Iterator[Projection]:
 class _Smooth:
     """The smooth functions of a release's columns, for queries."""
 
-    def __init__(self, columns: Sequence[ReleasedColumn]) -> None:
-        self._columns, self._known = columns, dict[tuple[int, int], Array]()
+    def __init__(self, columns: Sequence[ReleasedColumn], ends: Mapping[int, Sequence[int]]) -> None:
+        self._columns, self._known, self._ends = columns, dict[tuple[int, int], Array](), ends
 
     def of_cells(self, column: int, cells: Integers) -> Array:
         if (column, id(cells)) not in self._known:
@@ -71,7 +73,7 @@ class _Smooth:
         below = np.concatenate([[0.0], np.cumsum(whole.mass[k:])])
         mass = whole.mass if partition.value is None else np.concatenate(
             [whole.mass[:k], np.diff(np.interp(partition.edges, held.edges, below))])
-        ends = (k, partition.size - 1) if getattr(query, "ends", 0) else ()
+        ends = [(k, partition.size - 1)[side] for side in self._ends.get(id(query), ())]
         functions = smooth(ReleasedColumn(partition, mass, whole.deviation), np.arange(partition.size), ALONE, ends)
         # The noise of the sums f'Dv of decoded vectors v has the covariance of f'D.
         seen = functions.T if query.decoding is None else functions.T @ query.decoding

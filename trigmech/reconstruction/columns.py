@@ -15,7 +15,14 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Look
 from trigmech.reconstruction.densities import Prior, SmoothDensity, density_of_signs, smooth_density
 from trigmech.reconstruction.divided import divided, equal_parts, lengths, on_places, relative_sizes
-from trigmech.reconstruction.ends import atom_probabilities, beside, ordinary_shares, put_back
+from trigmech.reconstruction.ends import (
+    LEAST_ATOM,
+    atom_probabilities,
+    beside,
+    hidden_atoms_at,
+    ordinary_shares,
+    put_back,
+)
 from trigmech.reconstruction.frequencies import (
     LARGEST,
     are_many,
@@ -84,12 +91,16 @@ def released_column(look: Measurement[Look]) -> ReleasedColumn:
     return _opened(look).under(None)
 
 
-def drawn_column(look: Measurement[Look], prior: Prior | None, rng: np.random.Generator) -> ReleasedColumn:
-    """Return a possible true distribution of a number, drawn from the posterior under a prior of its density."""
-    return _opened(look, rng).under(prior)
+def drawn_column(look: Measurement[Look], prior: Prior | None, rng: np.random.Generator,
+                 at: Array | None = None) -> ReleasedColumn:
+    """Return a possible true distribution of a number, drawn from the posterior under a prior of its density.
+
+    at (2,): Even numbers that draw the atoms that noise may hide at the number's ends; None if ``rng`` draws them.
+    """
+    return _opened(look, rng, rng.random(2) if at is None else at).under(prior)
 
 
-def _opened(look: Measurement[Look], rng: np.random.Generator | None = None) -> Opened:
+def _opened(look: Measurement[Look], rng: np.random.Generator | None = None, at: Array | None = None) -> Opened:
     query = look.query
     if not query.tells_frequencies:
         return _opened_signs(query, look.known, look.deviation, rng)
@@ -99,8 +110,10 @@ def _opened(look: Measurement[Look], rng: np.random.Generator | None = None) -> 
         made = (shrunk_frequencies(means, noise * (math.sqrt(2.0) if len(means) == 2 else 1.0))
                 if query.partition.value is None or len(means) == 2 else nearest_probabilities(means))
         return Opened(None, lambda _: ReleasedColumn(query.partition, made, look.deviation))
-    opened = _opened_ends if query.ends else opened_histogram
-    return opened(query.partition, look.known, look.deviation, query.encoding == "sums", rng)
+    cumulative = query.encoding == "sums"
+    if query.ends:
+        return _opened_ends(query.partition, look.known, look.deviation, cumulative, rng, at)
+    return opened_histogram(query.partition, look.known, look.deviation, cumulative, rng)
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
@@ -118,19 +131,21 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
 
 
 def _opened_ends(partition: Partition, values: Array, deviation: float, cumulative: bool,
-                 rng: np.random.Generator | None) -> Opened:
+                 rng: np.random.Generator | None, at: Array | None) -> Opened:
     """Return a column whose ends were measured alone. An end that is no atom joins the interval beside it."""
     k, c = len(partition.indicators), partition.intervals - 2
     values, deviation = np.clip(values, -LARGEST, LARGEST), min(deviation, LARGEST)
     ends, factor = values[[k, -1]], prefix_sums.factor(c) if cumulative else np.eye(c)
-    probable = atom_probabilities(ends, deviation, cumulative)
-    if rng is not None:
+    probable, hidden, least = atom_probabilities(ends, deviation, cumulative), np.zeros(2), LEAST_ATOM
+    if rng is not None and at is not None:
         probable = (rng.random(2) < probable).astype(np.float64)
-    usual = (1.0 - probable) * ordinary_shares(partition, ends, deviation)
+        hidden, least = (1.0 - probable) * hidden_atoms_at(at, ends, deviation, cumulative), 0.0
+    usual = np.where(hidden > 0.0, 0.0, (1.0 - probable) * ordinary_shares(partition, ends, deviation))
     inner = opened_histogram(beside(partition), np.concatenate([
-        values[:k], probable * np.clip(ends, 0.0, 1.0), values[k + 1 : -1] + factor[:, [0, -1]] @ usual]), deviation,
-        cumulative, rng, np.concatenate([np.ones(k), probable]))
-    return replace(inner, finished=lambda density: put_back(partition, inner.finished(density), probable > 0.5))
+        values[:k], probable * np.clip(ends, 0.0, 1.0) + hidden, values[k + 1 : -1] + factor[:, [0, -1]] @ usual]),
+        deviation, cumulative, rng, np.concatenate([np.ones(k), probable]))
+    atoms = (probable > 0.5) | (hidden > 0.0)
+    return replace(inner, finished=lambda density: put_back(partition, inner.finished(density), atoms, least))
 
 
 def opened_histogram(partition: Partition, values: Array, deviation: float, cumulative: bool,

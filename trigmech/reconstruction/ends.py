@@ -15,7 +15,11 @@ from scipy.special import expit, ndtr
 
 from trigmech._arrays import Array
 from trigmech.functions.partition import Partition
+from trigmech.functions.partition import with_ends as ends_apart
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.released import Release
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Look
 
 # The prior probability that an end is an atom. Where noise alone is measured, an end gets more than half of the
 # probability in about 2 of 10,000 cases if normal noise is a fiftieth of the rows, and in 4 with Laplace's.
@@ -24,7 +28,10 @@ PRIOR = 0.03
 # one more position.
 LEAST_ATOM = 1.0 / 128.0
 # Atoms that noise may hide: how likely one is, its mean share, and the grid of shares on which it is looked for.
-LIKELY, SMALL, FURTHEST, STEPS, LARGEST_LOGARITHM = 0.25, 0.01, 8.0, 800, 600.0
+LIKELY, SMALL, FURTHEST, STEPS, LARGEST_SURPRISE = 0.25, 0.01, 8.0, 800, 1e300
+# An end is looked at in answers if an atom there is as likely as this. Noise would be added to answers about any other.
+POSSIBLE = 0.3
+_POSSIBLE = (np.arange(STEPS) + 0.5) * (FURTHEST * SMALL / STEPS)
 # With 2 or 5, Kolmogorov-Smirnov distances of each of seven simulated kinds of whole numbers differ by 4 % at most.
 SPREAD = 3.0
 
@@ -55,15 +62,27 @@ def hidden_atom_probabilities(shares: Array, deviation: float, normal: bool) -> 
     Before the shares are known, this probability is `LIKELY`, and the atom's share is exponential with mean `SMALL`: a
     real column often has some rows at a bound where larger values were cut. The noise is normal, or Laplace's.
     """
-    scale = min(max(deviation, 1e-150), 1.0)
-    possible = (np.arange(STEPS) + 0.5) * (FURTHEST * SMALL / STEPS)
-    prior = np.exp(-possible / SMALL)
-    away = np.abs(np.clip(shares, -1.0, 1.0)[:, None] - np.append(0.0, possible)) / scale
-    surprise = 0.5 * away**2 if normal else math.sqrt(2.0) * away
-    # The density of the noise at each share, over that without an atom. A share above 0 can be far likelier.
-    likelier = np.clip(surprise[:, :1] - surprise[:, 1:], None, LARGEST_LOGARITHM)
-    odds = LIKELY / (1.0 - LIKELY) * (np.exp(likelier) @ (prior / prior.sum()))
-    return np.asarray(odds / (1.0 + odds))
+    return np.asarray(1.0 - _hidden_atoms(shares, deviation, normal)[:, 0])
+
+
+def hidden_atoms_at(at: Array, shares: Array, deviation: float, normal: bool) -> Array:
+    """Return the share (ends,) of the atom that noise may hide at each end; 0 without one.
+
+    at (ends,): Where in the distribution of this share it is taken, from 0 to 1. Even numbers draw it.
+    """
+    below = np.cumsum(_hidden_atoms(shares, deviation, normal), axis=1)
+    place = (below < at[:, None]).sum(axis=1)
+    return np.append(0.0, _POSSIBLE)[np.minimum(place, STEPS)]
+
+
+def _hidden_atoms(shares: Array, deviation: float, normal: bool) -> Array:
+    """Return the probabilities (ends, STEPS + 1) of no atom, and of each possible share of one."""
+    prior = np.exp(-_POSSIBLE / SMALL)
+    prior = np.concatenate([[1.0 - LIKELY], LIKELY * prior / prior.sum()])
+    away = np.abs(np.clip(shares, -1.0, 1.0)[:, None] - np.append(0.0, _POSSIBLE)) / min(max(deviation, 1e-150), 1.0)
+    surprise = np.minimum(0.5 * away**2 if normal else math.sqrt(2.0) * away, LARGEST_SURPRISE)
+    likely = prior * np.exp(surprise.min(axis=1)[:, None] - surprise)
+    return np.asarray(likely / likely.sum(axis=1)[:, None])
 
 
 def ordinary_shares(partition: Partition, ends: Array, deviation: float) -> Array:
@@ -86,14 +105,15 @@ def beside(partition: Partition) -> Partition:
                    edges=np.concatenate([[-1.0], partition.edges[2:-2], [1.0]]))
 
 
-def put_back(partition: Partition, column: ReleasedColumn, atoms: NDArray[np.bool_]) -> ReleasedColumn:
+def put_back(partition: Partition, column: ReleasedColumn, atoms: NDArray[np.bool_],
+             least: float = LEAST_ATOM) -> ReleasedColumn:
     """Return a column of :func:`beside` with its ends as intervals again.
 
-    An end that is no atom joins the interval beside it. A position of the column that lies within an atom joins the one
-    beside it, because its rows were counted outside of the end.
+    An end that is no atom, or has less than the part ``least`` of the rows, joins the interval beside it. A position of
+    the column that lies within an atom joins the one beside it, because its rows were counted outside of the end.
     """
     k, low, high = len(partition.indicators), partition.edges[1], partition.edges[-2]
-    below, above = atoms & (column.mass[k : k + 2] >= LEAST_ATOM)
+    below, above = atoms & (column.mass[k : k + 2] >= least)
     edges = column.partition.edges
     kept = ~((below & (edges <= low)) | (above & (edges >= high)))
     kept[[0, -1]] = True
@@ -105,3 +125,37 @@ def put_back(partition: Partition, column: ReleasedColumn, atoms: NDArray[np.boo
     at_low, at_high = column.mass[k : k + 1][: int(below)], column.mass[k + 1 : k + 2][: int(above)]
     return ReleasedColumn(partition.cut(edges), np.concatenate([column.mass[:k], at_low, mass, at_high]),
                           column.deviation)
+
+
+def likely_ends(look: Measurement[Look]) -> list[int]:
+    """Return at which ends of a number, 0 and -1, a hidden atom is at least as likely as `POSSIBLE`."""
+    query = look.query
+    found = hidden_atom_probabilities(look.known[[len(query.partition.indicators), -1]], look.deviation,
+                                      query.encoding == "sums")
+    return [side for side, own in zip((0, -1), found.tolist(), strict=True) if own >= POSSIBLE]
+
+
+def with_ends(release: Release) -> Release:
+    """Return a release in which each end of a number that was measured alone is a position of its own."""
+    columns = [_with_ends(column) if look_with_ends(release, j) else column
+               for j, column in enumerate(release.columns)]
+    return release.on(columns) if any(a is not b for a, b in zip(columns, release.columns, strict=True)) else release
+
+
+def look_with_ends(release: Release, j: int) -> Measurement[Look] | None:
+    """Return the look at a column if its ends were measured alone."""
+    look = release.look_at(j)
+    return look if look is not None and look.query.tells_frequencies and look.query.ends else None
+
+
+def _with_ends(column: ReleasedColumn) -> ReleasedColumn:
+    """Return a column whose first and last interval are ends; the density within each interval stays even."""
+    partition, k = column.partition, len(column.partition.indicators)
+    edges = ends_apart(partition.levels, partition.edges)
+    if edges is None:
+        return column
+    finer = partition.cut(edges)
+    whole, length = np.searchsorted(partition.edges[1:-1], edges[:-1], side="right"), finer.lengths
+    total = np.bincount(whole, length, partition.intervals)
+    return replace(column, partition=finer, mass=np.concatenate(
+        [column.mass[:k], column.mass[k:][whole] * length / total[whole]]))

@@ -44,7 +44,7 @@ def compare(releases: Mapping[str, Synthesis], against: Any = None,
     Privacy: post-processing without ``against``; with it nothing is protected. Cost: below a second for each release,
     and with a table that of ``evaluate``.
     """
-    if not isinstance(releases, Mapping) or not all(isinstance(made, Synthesis) for made in releases.values()):
+    if not isinstance(releases, Mapping) or not all(hasattr(made, "schema") for made in releases.values()):
         raise InputError("compare needs releases (Synthesis) by name, such as trigmech.compare({'first': made, "
                          "'second': other})")
     if len(releases) < 2:
