@@ -25,7 +25,7 @@ from trigmech.engines.spread import row_free
 from trigmech.errors import BudgetError, InputError, WorkerError
 from trigmech.functions import sensitivity
 from trigmech.functions.partition import Partition
-from trigmech.inference import equations, lost
+from trigmech.inference import equations
 from trigmech.measurement import private_bounds
 from trigmech.measurement.release import Session
 from trigmech.mechanisms import table as table_module
