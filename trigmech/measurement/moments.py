@@ -99,9 +99,8 @@ class FunctionSums:
         return lattice.integers(self._joined(lattice_values, rows))
 
     def _joined(self, of: Callable[[FunctionSet, Array], Array], rows: Array) -> Array:
-        rows = rows if self.grid is None else round_to_grid(rows, self.grid)
         try:
-            found = of(self.functions, rows)
+            found = of(self.functions, rows if self.grid is None else round_to_grid(rows, self.grid))
         except (TrigmechError, MemoryError):
             raise
         except Exception as problem:  # The text of a custom function's error may quote a row.

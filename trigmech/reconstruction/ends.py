@@ -31,7 +31,7 @@ LEAST_ATOM = 1.0 / 128.0
 LIKELY, SMALL, FURTHEST, STEPS, LARGEST_SURPRISE = 0.25, 0.01, 8.0, 800, 1e300
 # An end is looked at in answers if an atom there is as likely as this. Noise would be added to answers about any other.
 POSSIBLE = 0.3
-_POSSIBLE = (np.arange(STEPS) + 0.5) * (FURTHEST * SMALL / STEPS)
+SHARES = (np.arange(STEPS) + 0.5) * (FURTHEST * SMALL / STEPS)
 # With 2 or 5, Kolmogorov-Smirnov distances of each of seven simulated kinds of whole numbers differ by 4 % at most.
 SPREAD = 3.0
 
@@ -72,14 +72,14 @@ def hidden_atoms_at(at: Array, shares: Array, deviation: float, normal: bool) ->
     """
     below = np.cumsum(_hidden_atoms(shares, deviation, normal), axis=1)
     place = (below < at[:, None]).sum(axis=1)
-    return np.append(0.0, _POSSIBLE)[np.minimum(place, STEPS)]
+    return np.append(0.0, SHARES)[np.minimum(place, STEPS)]
 
 
 def _hidden_atoms(shares: Array, deviation: float, normal: bool) -> Array:
     """Return the probabilities (ends, STEPS + 1) of no atom, and of each possible share of one."""
-    prior = np.exp(-_POSSIBLE / SMALL)
+    prior = np.exp(-SHARES / SMALL)
     prior = np.concatenate([[1.0 - LIKELY], LIKELY * prior / prior.sum()])
-    away = np.abs(np.clip(shares, -1.0, 1.0)[:, None] - np.append(0.0, _POSSIBLE)) / min(max(deviation, 1e-150), 1.0)
+    away = np.abs(np.clip(shares, -1.0, 1.0)[:, None] - np.append(0.0, SHARES)) / min(max(deviation, 1e-150), 1.0)
     surprise = np.minimum(0.5 * away**2 if normal else math.sqrt(2.0) * away, LARGEST_SURPRISE)
     likely = prior * np.exp(surprise.min(axis=1)[:, None] - surprise)
     return np.asarray(likely / likely.sum(axis=1)[:, None])
