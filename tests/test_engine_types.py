@@ -180,7 +180,8 @@ def test_parts_that_dask_itself_refuses_are_an_error_that_says_why(dask):
             outcome(dask.from_delayed(parts, meta=BASE[:0]), schema)
 
 
-@given(st.lists(st.one_of(st.integers(-3, 3), st.sampled_from([0.0, -0.0, 1.0, 2.5, "1", " 1", "1.0", "01", True, False])),
+@given(st.lists(st.one_of(st.integers(-3, 3), st.sampled_from(
+    [0.0, -0.0, 1.0, 2.5, "1", " 1", "1.0", "01", True, False])),
                 min_size=1, max_size=12))
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_rows_of_one_person_have_one_hash_and_one_place(values):
