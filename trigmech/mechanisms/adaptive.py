@@ -283,7 +283,7 @@ class AdaptiveMechanism(Mechanism):
             so_far = SoFar(facts, k, tuple(made), tuple(selected), columns)
             try:
                 # The design has the first queries: private bounds may be paid for, so a second ask must not fail.
-                asked = design.measured.first if k == 0 and isinstance(each, Measure) else self._asked(so_far, each)
+                asked = (design.measured.first if k == 0 else ()) or self._asked(so_far, each)
                 expected = self._expected(so_far, each, asked)
             except Exception as problem:
                 if not charged:
