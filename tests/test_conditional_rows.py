@@ -401,3 +401,19 @@ def test_what_cannot_be_given_is_told_with_the_reason(run, tmp_path):
 def test_releases_to_compare_come_by_name(wrong):
     with pytest.raises(InputError, match=r"compare needs releases \(Synthesis\) by name"):
         tm.compare(wrong)
+
+
+@pytest.mark.parametrize("yes", [True, np.True_, 1, 1.0])
+def test_a_binary_column_can_be_given_by_a_truth_value(yes):
+    schema = tm.Schema([tm.Column("ill", False, True, "binary"), tm.Column("age", 0, 99)])
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"ill": rng.random(400) < 0.3, "age": rng.uniform(0, 99, 400)})
+    made = tm.synthesize(table, schema, tm.Budget(5.0, 1e-6), rng=np.random.default_rng(1))
+    assert set(made.sample(50, given={"ill": yes})["ill"].tolist()) == {1}
+    assert made.sample(50, shares={"ill": {yes: 0.4, False: 0.6}})["ill"].sum() == 20
+    other = tm.Schema([tm.Column("ill", 1, 2, "binary"), tm.Column("age", 0, 99)])
+    made = tm.synthesize(table.assign(ill=1 + table["ill"]), other, tm.Budget(5.0, 1e-6), rng=np.random.default_rng(1))
+    if isinstance(yes, bool | np.bool_):
+        # Neither value is said to be true.
+        with pytest.raises(InputError, match="'ill' holds numbers"):
+            made.sample(5, given={"ill": yes})

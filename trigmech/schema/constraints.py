@@ -246,6 +246,9 @@ def stated(column: Column, value: Any) -> str:
     An InputError is raised if a constant cannot have the value's type.
     """
     def constant(each: Any, end: bool = False) -> str:
+        if column.kind == "binary" and column.bounds == (0.0, 1.0) and isinstance(each, bool | np.bool_):
+            # Tables can hold a binary column as truth values.
+            each = int(each)
         plain = column.date("a value", each) if column.unit else plain_category(each)
         if whole_day(each):
             plain = datetime.datetime.combine(plain, LAST_SECOND if end else MIDNIGHT)
