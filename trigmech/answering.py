@@ -187,7 +187,8 @@ class Answering(NoisyMoments):
         Raises
         ------
         InputError
-            If the query is anything else than a question with aggregates; see :func:`trigmech.inference.sql.ask`.
+            If the query is anything else than a question with aggregates; see :func:`trigmech.inference.sql.ask`. If
+            ``population`` is False and the given imputations are for the population.
 
         Notes
         -----
