@@ -254,6 +254,17 @@ def test_a_query_is_checked_before_there_are_imputations():
             check_query(SCHEMA, query)
 
 
+def test_imputations_of_a_population_do_not_answer_about_the_table(made):
+    held = made.imputations(2)
+    with pytest.raises(tm.InputError, match="the imputations are for the population; give population=False when you make"):
+        made.sql("select avg(age) from release", population=False, imputations=held)
+    with pytest.raises(tm.InputError, match="the imputations are for the population"):
+        made.regression("age ~ pay", population=False, imputations=held)
+    own = made.imputations(2, population=False)
+    assert "private table" in made.sql("select avg(age) from release", population=False, imputations=own).covers
+    assert "private table" in made.sql("select avg(age) from release", imputations=own).covers
+
+
 def test_the_answer_is_a_table_and_json(made):
     held = made.imputations(3)
     found = made.sql("select region, avg(pay) as pay from release group by region", imputations=held)

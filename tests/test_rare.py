@@ -1,5 +1,7 @@
 """Rare values that a fit has lost: rows that are added, and intervals that hold what noise hides."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,9 +10,12 @@ import trigmech as tm
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.inference.lost import FEW_AT_END, _hidden, _nearest, _placed
+from trigmech.inference.lost import FEW_AT_END, _hidden, _nearest, _placed, _possible_ends, with_rare
 from trigmech.inference.projection import projections
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import HistogramWithEnds
 from trigmech.reconstruction import ends
+from trigmech.reconstruction.columns import drawn_column
 from trigmech.reconstruction.ends import _with_ends, with_ends
 
 SCHEMA = tm.Schema([tm.Column("ill", 0, 1, "binary"), tm.Column("age", 0, 100), tm.Column("sex", kind="categorical",
@@ -229,3 +234,45 @@ def test_error_bars_count_rows_at_a_bound_that_noise_hides():
         far.append(float(np.mean(drawn[:, 0] >= 1.0 - 1e-4)))
     assert held == 3
     assert max(far) > 0.002
+
+
+@pytest.mark.parametrize(("shares", "sides"), [((0.03, -0.02), [0]), ((-0.02, 0.03), [-1]), ((0.03, 0.03), [0, -1]),
+                                               ((-0.03, -0.03), [])])
+@pytest.mark.parametrize("indicators", [(), (3, 4)])
+def test_each_end_is_judged_by_its_own_count(shares, sides, indicators):
+    partition = Partition(indicators, 0, np.array([-1.0, -0.999, 0.0, 0.999, 1.0]))
+    values = np.concatenate([np.full(len(indicators), 0.1), [shares[0], 0.5, 0.3, shares[1]]])
+    look = Measurement(HistogramWithEnds(0, partition), 1.0, values, 0.01)
+    assert ends.likely_ends(look) == sides
+    column = ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 0.01)
+    release = SimpleNamespace(look_at=lambda j: look, columns=[column])
+    first, last = len(indicators), partition.size - 1
+    assert _possible_ends(release, 0) == {{0: first, -1: last}[side]: side for side in sides}
+
+
+def test_rows_that_are_added_at_an_end_are_copies_of_those_next_to_it(monkeypatch):
+    monkeypatch.setattr(ends, "POSSIBLE", 0.0)
+    made = tm.synthesize(with_a_cut(3_000, 1), INCOMES, tm.Budget(0.8, 1e-6), rng=np.random.default_rng(1))
+    release, points = with_ends(made.release), made.distribution.points
+    added = with_rare(INCOMES, release, points, np.random.default_rng(2))[1][len(points) :]
+    at_end = added[added[:, 0] >= 1.0 - 1e-6]
+    assert len(at_end) >= FEW_AT_END
+    near = {tuple(row) for row in points[_nearest(points[:, 0], -1)][:, 1:].tolist()}
+    # Their own columns may have been changed for an end of another one.
+    copies = [tuple(row) in near for row in at_end[:, 1:].tolist()]
+    assert np.mean(copies) == 1.0
+
+
+def test_a_hidden_atom_takes_no_rows_of_the_level_beside_it_a_second_time():
+    """If an end is no atom, it has about as many rows as other levels; if it is one, these rows are the atom."""
+    levels = np.linspace(-1.0, 1.0, 6)
+    edges = np.concatenate([[-1.0], 0.5 * (levels[1:] + levels[:-1]), [1.0]])
+    query = HistogramWithEnds(0, Partition((), 0, edges, levels))
+    look = Measurement(query, 1.0, np.array([0.14, 0.18, 0.18, 0.18, 0.17, 0.15]), 0.1)
+    rng = np.random.default_rng(3)
+    made = [drawn_column(look, None, rng, np.array([0.0, 0.9])) for _ in range(300)]
+    kept = [column for column in made if column.partition.edges[-2] == edges[-2]]
+    assert len(kept) == 300
+    beside, own = np.mean([[column.mass[-2], column.mass[-1]] for column in kept], axis=0)
+    assert 0.01 < own < 0.06
+    assert beside == pytest.approx(0.2, abs=0.03)

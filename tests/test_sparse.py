@@ -370,6 +370,8 @@ def test_finer_tables_are_the_strongest_that_fit_together_and_are_clear_of_noise
     cells, budget = 20.0 * 3.0, 2.0 * (4.0 * 20.0 * 3.0) ** 2 * 1.01
     assert chosen([np.inf, np.inf, np.inf, 20.0, 49.0, np.inf], budget) == [(1, 2)]
     assert 4.0 * cells * np.sqrt(1.0 / (0.5 * budget)) <= 1.0
+    # The column that becomes finest counts: 30 positions in ten cells.
+    assert chosen([np.inf, np.inf, np.inf, 20.0, 49.0, np.inf], 0.95 * budget) == []
 
 
 @pytest.mark.parametrize(("sizes", "kept"), [((300, 200), [True, True]), ((257, 256), [False, False]), (
