@@ -256,7 +256,7 @@ def test_a_query_is_checked_before_there_are_imputations():
 
 def test_imputations_of_a_population_do_not_answer_about_the_table(made):
     held = made.imputations(2)
-    with pytest.raises(tm.InputError, match="the imputations are for the population; give population=False when you make"):
+    with pytest.raises(tm.InputError, match="the imputations are for the population; give population=False"):
         made.sql("select avg(age) from release", population=False, imputations=held)
     with pytest.raises(tm.InputError, match="the imputations are for the population"):
         made.regression("age ~ pay", population=False, imputations=held)
