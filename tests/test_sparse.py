@@ -382,11 +382,11 @@ def test_a_table_with_too_many_positions_is_measured_in_fewer_cells_within_those
     partitions = tuple(Partition((), j, np.linspace(-1.0, 1.0, size + 1)) for j, size in enumerate(sizes))
     columns = [ReleasedColumn(partition, rng.dirichlet(np.full(partition.size, 2.0)), 1e-5) for partition in partitions]
     first = Marginal((0, 1), partitions, tuple(np.arange(size) * min(size, 9) // size for size in sizes))
-    finer = selection._in_finer_cells(columns, first)
+    finer = selection._in_finer_cells(columns, first, tables.MOST_FINE_ENTRIES // 4 if False in kept else 2**16)
     if kept == [True, True]:
         assert finer.shape == sizes
         return
-    assert 0.5 * tables.MOST_FINE_ENTRIES // 4 < finer.size <= tables.MOST_FINE_ENTRIES // 4
+    assert 0.75 * tables.MOST_FINE_ENTRIES // 4 < finer.size <= tables.MOST_FINE_ENTRIES // 4
     for fine, coarse, size, whole in zip(finer.maps, first.maps, sizes, kept, strict=True):
         count = int(fine.max()) + 1
         assert (count == size) == whole
@@ -397,6 +397,25 @@ def test_a_table_with_too_many_positions_is_measured_in_fewer_cells_within_those
     # The cells of a column have about equal mass.
     mass = np.bincount(finer.maps[0], columns[0].mass)
     assert mass.max() < 4.0 * mass.mean()
+
+
+@pytest.mark.parametrize(("size", "beside", "wanted"), [
+    (700, 0, 2**16), (700, 160, 2**16), (700, 250, 2**16), (1_200, 250, 2**16), (257, 256, 2**16)])
+def test_more_positions_do_not_mean_fewer_cells(size, beside, wanted):
+    """Tables with too many positions share what the others leave, up to half of it all; the strongest come first."""
+    sizes = (size, size, beside or 2, beside or 2)
+    partitions = tuple(Partition((), j, np.linspace(-1.0, 1.0, own + 1)) for j, own in enumerate(sizes))
+    columns = [ReleasedColumn(each, np.full(each.intervals, 1.0 / each.intervals), 1e-5) for each in partitions]
+    first = [Measurement(Marginal(pair, tuple(partitions[j] for j in pair), tuple(
+        np.arange(sizes[j]) * min(sizes[j], 12) // sizes[j] for j in pair)), 1.0) for pair in ((0, 1), (2, 3))]
+    made = selection._finer(columns, first, np.array([0.9, 0.8]), np.array([12.0, 12.0 if beside else np.inf]), 1e12)
+    assert [each.columns for each in made] == [(0, 1), (2, 3)][: 1 + bool(beside)]
+    assert 0.9 * wanted <= made[0].size <= wanted
+    assert sum(each.size for each in made) <= tables.MOST_FINE_ENTRIES
+    three = [replace(first[0], query=replace(first[0].query)) for _ in range(3)]
+    shared = selection._finer(columns, three, np.array([0.9, 0.8, 0.7]), np.full(3, 12.0), 1e12)
+    assert len(shared) == 3
+    assert all(0.8 * wanted * 2 / 3 <= each.size <= wanted * 2 / 3 for each in shared)
 
 
 def test_light_cells_that_are_not_empty_are_not_taken_for_empty_ones(monkeypatch):

@@ -138,7 +138,7 @@ def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None
     cells[:k][~rare] = np.arange(k - int(rare.sum()))
     cells[:k][rare] = k - int(rare.sum())
     if crowded:
-        cells[:k][rare] += _evenly(mass[:k][rare], crowded)
+        cells[:k][rare] += evenly(mass[:k][rare], crowded)
     following = int(cells[:k].max(initial=-1)) + 1
     if column.partition.value is not None:
         levels = column.partition.levels
@@ -150,7 +150,7 @@ def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None
     return cells
 
 
-def _evenly(mass: Array, parts: int) -> Integers:
+def evenly(mass: Array, parts: int) -> Integers:
     """Return the numbers, from 0, of groups of neighbours with about equal mass.
 
     Each group holds about 1 / parts of all mass. There is at least one group.

@@ -30,7 +30,7 @@ import numpy as np
 
 from trigmech._arrays import Array, Integers
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.dependence import FINENESS, cells_of
+from trigmech.planning.dependence import FINENESS, cells_of, evenly
 from trigmech.planning.tables import (
     MOST_ENTRIES,
     MOST_FINE_ENTRIES,
@@ -131,49 +131,51 @@ def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
 
     These are the strongest sparse tables, as many as keep each occupied cell clear of noise ``beside`` some others.
     """
+    half, entries = MOST_FINE_ENTRIES // 2, [math.prod(_positions(columns, each.query)) for each in tables]
+    sparse = [t for t, each in enumerate(tables) if occupied[t] <= NEARLY * sum(each.query.shape)
+              and each.query.shape != _positions(columns, each.query)
+              and (entries[t] <= half or each.query.size <= half // 2)]
+    sparse = sorted(sparse, key=lambda t: -strengths[t])[:MOST_FINER]
+    # Tables with too many positions share the room that the others leave, so that more positions do not mean less.
+    large = [t for t in sparse if entries[t] > half]
+    left = MOST_FINE_ENTRIES - sum(entries[t] for t in sparse if entries[t] <= half)
+    room = min(max(left // max(len(large), 1), half // 2), half)
     found = []
-    for t, each in enumerate(tables):
-        sides, sizes = each.query.shape, _positions(columns, each.query)
-        if occupied[t] > NEARLY * sum(sides) or sizes == sides:
-            continue
-        finer = _in_finer_cells(columns, each.query)
+    for t in sparse:
+        query = tables[t].query
+        finer = _in_finer_cells(columns, query, room if entries[t] > half else half)
         # The finer table has more occupied cells, by the factor of the column that becomes finer.
-        cells = occupied[t] * max(size / side for size, side in zip(finer.shape, sides, strict=True))
-        if finer.size <= MOST_FINE_ENTRIES // 2:
-            found.append((strengths[t], cells, finer))
-    found = sorted(found, key=lambda each: -each[0])[:MOST_FINER]
+        found.append((occupied[t] * max(size / side for size, side in zip(finer.shape, query.shape, strict=True)),
+                      finer))
     # All tables together must fit into a file.
-    found = found[: int((np.cumsum([finer.size for *_, finer in found]) <= MOST_FINE_ENTRIES).sum())]
+    found = found[: int((np.cumsum([finer.size for _, finer in found]) <= MOST_FINE_ENTRIES).sum())]
     while found:
         noise = math.sqrt((len(found) + beside) / (FINER * budget))
-        clear = [each for each in found if each[1] * noise * CLEAR_OF_NOISE <= 1.0]
+        clear = [each for each in found if each[0] * noise * CLEAR_OF_NOISE <= 1.0]
         if len(clear) == len(found):
             break
         found = clear if len(clear) >= len(found) - 1 else found[:-1]
-    return tuple(finer for *_, finer in found)
+    return tuple(finer for _, finer in found)
 
 
 def _positions(columns: Sequence[ReleasedColumn], query: Marginal) -> tuple[int, ...]:
     return tuple(len(columns[j].mass) for j in query.columns)
 
 
-def _in_finer_cells(columns: Sequence[ReleasedColumn], query: Marginal) -> Marginal:
-    """Return a table at the resolution of its columns' positions, or in fewer cells if that table would be too large.
+def _in_finer_cells(columns: Sequence[ReleasedColumn], query: Marginal, most: int) -> Marginal:
+    """Return a table at the resolution of its columns' positions, or in as many cells as give at most so many entries.
 
-    A table of more than half of the entries that all may have together gets a quarter of these. Each finer cell lies in
-    one of the query's; so there are more entries if the query itself has more. A column keeps its positions if these
-    are few beside the other's.
+    Each finer cell lies in one of the query's; so there are more entries if the query itself has more. A column keeps
+    its positions if these are few beside the other's.
     """
-    sizes, most = _positions(columns, query), MOST_FINE_ENTRIES // 2
+    sizes = _positions(columns, query)
     maps: list[Integers] = [np.arange(size) for size in sizes]
-    if math.prod(sizes) > most:
-        most //= 2
-        side = max(most // min(sizes), math.isqrt(most))
-        while math.prod(int(each.max()) + 1 for each in maps) > most and side > 0:
-            maps = [np.arange(size) if size <= side else np.unique(
-                wide * size + cells_of(columns[j], side, 1.0 / side, side), return_inverse=True)[1].ravel()
-                    for j, size, wide in zip(query.columns, sizes, query.maps, strict=True)]
-            side = int(0.9 * side)
+    side = max(most // min(sizes), math.isqrt(most))
+    while math.prod(int(each.max()) + 1 for each in maps) > most and side > 0:
+        maps = [np.arange(size) if size <= side else np.unique(
+            wide * size + evenly(columns[j].mass, side), return_inverse=True)[1].ravel()
+                for j, size, wide in zip(query.columns, sizes, query.maps, strict=True)]
+        side = min(int(0.97 * side), side - 1)
     return Marginal(query.columns, query.partitions, (maps[0], maps[1]))
 
 
